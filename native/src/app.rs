@@ -6,12 +6,12 @@
 use crate::clock::SystemClock;
 use crate::cluster;
 use crate::config::Config;
-use crate::folder::Folder;
+use crate::folder::FolderRecordings;
 use crate::http::error::{ApiError, chain};
 use crate::http::routes::routes;
 use crate::http::socket::Socket;
 use crate::ports::store::Lease;
-use crate::ports::{Clock, Clusters, Elapsed, Store};
+use crate::ports::{Clusters, Elapsed};
 use crate::sessions::{Sessions, World};
 use crate::store::{LEASE_SECONDS, PgStore};
 use crate::sweep::Sweep;
@@ -37,14 +37,9 @@ pub enum StartError {
         #[source]
         source: std::io::Error,
     },
-    /// A cluster's configuration cannot be used.
-    #[error("cluster `{name}`: {why}")]
-    Cluster {
-        /// The cluster's name.
-        name: String,
-        /// Why not.
-        why: String,
-    },
+    /// The clusters' configuration cannot be used.
+    #[error("the clusters' configuration cannot be used")]
+    Cluster(#[source] cluster::ConfigError),
     /// The database's configuration cannot be used.
     #[error("the database's configuration cannot be used")]
     Database(#[source] crate::ports::StoreError),
@@ -70,14 +65,15 @@ enum Ownership {
 
 impl App {
     /// Builds the sidecar on the real world.
-    pub async fn build(config: &Config) -> Result<Arc<Self>, StartError> {
+    pub fn build(config: &Config) -> Result<Arc<Self>, StartError> {
         let store = PgStore::new(&config.database, owner_name()).map_err(StartError::Database)?;
         let folder = &config.recordings.folder;
         let world = World {
             clock: Arc::new(SystemClock),
             store: Arc::new(store),
-            clusters: clusters(config).await?,
-            recordings: Arc::new(Folder::new(folder.path.clone(), folder.name.clone())),
+            clusters: cluster::clusters(&config.clusters, &config.installation)
+                .map_err(StartError::Cluster)?,
+            recordings: Arc::new(FolderRecordings::new(folder.path.clone(), &folder.name)),
         };
         Ok(Self::on(config, world))
     }
@@ -268,12 +264,6 @@ impl App {
             self.sessions.runtimes().remove(&runtime.session().id);
         }
     }
-}
-
-async fn clusters(config: &Config) -> Result<Clusters, StartError> {
-    cluster::connect(&config.clusters, &config.installation).await.map_err(|(name, error)| {
-        StartError::Cluster { name, why: chain(&error) }
-    })
 }
 
 /// A name that no other process has.

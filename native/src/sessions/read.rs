@@ -10,6 +10,7 @@ use crate::ports::recordings::{Location, Reading};
 use decisions::access::{Capabilities, may_read_recording, may_see};
 use decisions::session::{Permission, Session, SessionId, Tier, UserRef};
 use decisions::settings::Preview;
+use decisions::text::{NAME_MAX, is_plain_name, longer_than};
 use serde::Serialize;
 
 /// How many of an environment's sessions a list has.
@@ -59,6 +60,11 @@ pub struct AppFacts {
     pub glass_broken: bool,
 }
 
+/// What a name in a query may be (S-5).
+fn is_name(text: &str) -> bool {
+    is_plain_name(text) && !longer_than(text, NAME_MAX)
+}
+
 impl Sessions {
     /// The environment's newest sessions.
     pub async fn list(
@@ -68,7 +74,7 @@ impl Sessions {
         env: &str,
     ) -> Result<Listed, ApiError> {
         for (name, value) in [("app", app), ("env", env)] {
-            if !decisions::text::is_plain_name(value, decisions::text::NAME_MAX) {
+            if !is_name(value) {
                 return Err(ApiError::Malformed(format!("`{name}` is not a name")));
             }
         }
