@@ -60,7 +60,10 @@ pub struct DebugUser {
 impl Default for DebugUser {
     /// `nonroot`, as distroless images know it.
     fn default() -> Self {
-        Self { uid: 65532, gid: 65532 }
+        Self {
+            uid: 65532,
+            gid: 65532,
+        }
     }
 }
 
@@ -142,7 +145,10 @@ pub enum DebugRefusal {
 /// it is a `Container` too).
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-#[expect(missing_docs, reason = "the Kubernetes API's own fields, under its own names")]
+#[expect(
+    missing_docs,
+    reason = "the Kubernetes API's own fields, under its own names"
+)]
 pub struct DebugContainer {
     pub name: String,
     pub image: String,
@@ -164,7 +170,10 @@ pub struct DebugContainer {
 
 /// An environment variable with a value that is no secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[expect(missing_docs, reason = "the Kubernetes API's own fields, under its own names")]
+#[expect(
+    missing_docs,
+    reason = "the Kubernetes API's own fields, under its own names"
+)]
 pub struct EnvValue {
     pub name: &'static str,
     pub value: &'static str,
@@ -173,7 +182,10 @@ pub struct EnvValue {
 /// The security context of a debug container: what Pod Security calls restricted, and more.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-#[expect(missing_docs, reason = "the Kubernetes API's own fields, under its own names")]
+#[expect(
+    missing_docs,
+    reason = "the Kubernetes API's own fields, under its own names"
+)]
 pub struct Hardened {
     pub run_as_non_root: bool,
     pub run_as_user: i64,
@@ -189,22 +201,33 @@ pub struct Hardened {
 /// the session, its one possible extension and a margin (C-14, C-25).
 pub fn hard_deadline_seconds(duration_minutes: u32) -> u32 {
     let session = duration_minutes.saturating_mul(60);
-    session.saturating_add(EXTENSION_SECONDS).saturating_add(DEADLINE_MARGIN_SECONDS)
+    session
+        .saturating_add(EXTENSION_SECONDS)
+        .saturating_add(DEADLINE_MARGIN_SECONDS)
 }
 
 /// The debug container, or why there can be none (C-11).
 pub fn debug_container(spec: &DebugSpec<'_>) -> Result<DebugContainer, DebugRefusal> {
     if !is_pinned(spec.image) {
-        return Err(DebugRefusal::ImageNotPinned { image: spec.image.to_owned() });
+        return Err(DebugRefusal::ImageNotPinned {
+            image: spec.image.to_owned(),
+        });
     }
     if spec.user.uid <= 0 || spec.user.gid <= 0 {
         return Err(DebugRefusal::DefaultUserIsRoot);
     }
     if let Some(os) = spec.pod.spec.os.as_ref().filter(|os| os.name != "linux") {
-        return Err(DebugRefusal::NotLinux { os: os.name.clone() });
+        return Err(DebugRefusal::NotLinux {
+            os: os.name.clone(),
+        });
     }
-    let no_container = || DebugRefusal::NoContainer { container: spec.container.to_owned() };
-    let target = spec.pod.container(spec.container).ok_or_else(no_container)?;
+    let no_container = || DebugRefusal::NoContainer {
+        container: spec.container.to_owned(),
+    };
+    let target = spec
+        .pod
+        .container(spec.container)
+        .ok_or_else(no_container)?;
     if spec.pod.spec.host_pid {
         return Err(DebugRefusal::NodeProcesses);
     }
@@ -221,7 +244,10 @@ pub fn debug_container(spec: &DebugSpec<'_>) -> Result<DebugContainer, DebugRefu
         image: spec.image.to_owned(),
         image_pull_policy: "IfNotPresent",
         command: launch(spec.deadline_seconds),
-        env: [EnvValue { name: "TERM", value: "xterm-256color" }],
+        env: [EnvValue {
+            name: "TERM",
+            value: "xterm-256color",
+        }],
         stdin: true,
         stdin_once: false,
         tty: true,
@@ -233,7 +259,14 @@ pub fn debug_container(spec: &DebugSpec<'_>) -> Result<DebugContainer, DebugRefu
 }
 
 fn launch(seconds: u32) -> [String; 5] {
-    ["/bin/sh", "-c", LAUNCHER, "breakglass", &seconds.to_string()].map(str::to_owned)
+    [
+        "/bin/sh",
+        "-c",
+        LAUNCHER,
+        "breakglass",
+        &seconds.to_string(),
+    ]
+    .map(str::to_owned)
 }
 
 fn hardened(user: DebugUser) -> Hardened {
@@ -258,18 +291,31 @@ fn target_user(
     let container = || target.name.clone();
     let own = target.security_context.as_ref();
     let pods = spec.pod.spec.security_context.as_ref();
-    let reported = spec.pod.status_of(&target.name).and_then(|s| s.user.as_ref()?.linux.as_ref());
+    let reported = spec
+        .pod
+        .status_of(&target.name)
+        .and_then(|s| s.user.as_ref()?.linux.as_ref());
 
-    let declared = own.and_then(|c| c.run_as_user).or_else(|| pods?.run_as_user);
+    let declared = own
+        .and_then(|c| c.run_as_user)
+        .or_else(|| pods?.run_as_user);
     let uid = declared.or_else(|| Some(reported?.uid));
     if uid == Some(0) || reported.is_some_and(|user| user.uid == 0) {
-        return Err(DebugRefusal::TargetUserIsRoot { container: container() });
+        return Err(DebugRefusal::TargetUserIsRoot {
+            container: container(),
+        });
     }
-    let unknown = || DebugRefusal::TargetUserUnknown { container: container() };
+    let unknown = || DebugRefusal::TargetUserUnknown {
+        container: container(),
+    };
     let uid = uid.filter(|uid| *uid > 0).ok_or_else(unknown)?;
 
-    let declared = own.and_then(|c| c.run_as_group).or_else(|| pods?.run_as_group);
-    let gid = declared.or_else(|| Some(reported?.gid)).filter(|gid| *gid > 0);
+    let declared = own
+        .and_then(|c| c.run_as_group)
+        .or_else(|| pods?.run_as_group);
+    let gid = declared
+        .or_else(|| Some(reported?.gid))
+        .filter(|gid| *gid > 0);
     if gid.is_none() {
         // The kernel wants the group to be the same before it shows these.
         notes.push(format!(
@@ -278,12 +324,17 @@ fn target_user(
             target.name
         ));
     }
-    Ok(DebugUser { uid, gid: gid.unwrap_or(spec.user.gid) })
+    Ok(DebugUser {
+        uid,
+        gid: gid.unwrap_or(spec.user.gid),
+    })
 }
 
 /// Whether an image reference names its content: `…@sha256:` and 64 hexadecimal digits.
 pub fn is_pinned(image: &str) -> bool {
-    let Some((repository, digest)) = image.split_once("@sha256:") else { return false };
+    let Some((repository, digest)) = image.split_once("@sha256:") else {
+        return false;
+    };
     let hex = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
     let plain = |c: char| c.is_ascii_alphanumeric() || "./:-_".contains(c);
     !repository.is_empty()

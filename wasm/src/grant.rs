@@ -41,14 +41,21 @@ impl Subject {
     /// Reads the user name of a SelfSubjectReview (C-1): `system:serviceaccount:<ns>:<name>` is a
     /// service account, anything else a user of exactly that name.
     pub fn from_username(username: &str) -> Self {
-        let account = username.strip_prefix(SERVICE_ACCOUNT).and_then(|rest| rest.split_once(':'));
+        let account = username
+            .strip_prefix(SERVICE_ACCOUNT)
+            .and_then(|rest| rest.split_once(':'));
         match account {
             Some((namespace, name))
                 if !namespace.is_empty() && !name.is_empty() && !name.contains(':') =>
             {
-                Self::ServiceAccount { namespace: namespace.to_owned(), name: name.to_owned() }
+                Self::ServiceAccount {
+                    namespace: namespace.to_owned(),
+                    name: name.to_owned(),
+                }
             }
-            _ => Self::User { name: username.to_owned() },
+            _ => Self::User {
+                name: username.to_owned(),
+            },
         }
     }
 
@@ -102,19 +109,28 @@ pub struct GrantSpec {
 impl GrantSpec {
     /// The RoleBinding's name.
     pub fn name(&self) -> String {
-        if self.second { names::second_grant_name(&self.id) } else { names::grant_name(&self.id) }
+        if self.second {
+            names::second_grant_name(&self.id)
+        } else {
+            names::grant_name(&self.id)
+        }
     }
 }
 
 /// The TTL, in minutes, of a grant that is made for so many (C-7, C-14).
 pub fn grant_ttl_minutes(duration_minutes: u32) -> u32 {
-    duration_minutes.saturating_add(GRANT_MARGIN_MINUTES).min(GRANT_TTL_MAX_MINUTES)
+    duration_minutes
+        .saturating_add(GRANT_MARGIN_MINUTES)
+        .min(GRANT_TTL_MAX_MINUTES)
 }
 
 /// The RoleBinding, ready to be created (C-7).
 pub fn grant(spec: &GrantSpec) -> Value {
     let mut labels = names::our_labels(&spec.installation, &spec.id);
-    labels.insert(TTL.to_owned(), names::ttl(grant_ttl_minutes(spec.duration_minutes)));
+    labels.insert(
+        TTL.to_owned(),
+        names::ttl(grant_ttl_minutes(spec.duration_minutes)),
+    );
     let role = match spec.mode {
         Mode::Live => names::DEBUG_LIVE_ROLE,
         Mode::Copy => names::DEBUG_COPY_ROLE,
@@ -137,7 +153,10 @@ fn annotations(spec: &GrantSpec) -> Map<String, Value> {
     let mut marks = Map::new();
     let mut mark = |key: &str, value: String| marks.insert(key.to_owned(), Value::String(value));
     mark(names::REQUESTER, spec.requester.to_string());
-    mark(names::EXPIRES_AT, whole_seconds(spec.expires_at).to_string());
+    mark(
+        names::EXPIRES_AT,
+        whole_seconds(spec.expires_at).to_string(),
+    );
     match &spec.sanction {
         Sanction::Ground => {}
         Sanction::Approved(approver) => {
@@ -166,7 +185,9 @@ pub fn second_grant_due(
 ) -> bool {
     let ttl = SignedDuration::from_mins(i64::from(grant_ttl_minutes(duration_minutes)));
     let lapses_after = |at: Timestamp, need: SignedDuration| match at.checked_add(need) {
-        Ok(needed_until) => created_at.checked_add(ttl).is_ok_and(|lapses| lapses < needed_until),
+        Ok(needed_until) => created_at
+            .checked_add(ttl)
+            .is_ok_and(|lapses| lapses < needed_until),
         // Past the end of time: no TTL reaches that far.
         Err(_) => true,
     };

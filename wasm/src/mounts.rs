@@ -100,12 +100,17 @@ pub(crate) fn is_identity(pod: &PodFacts, volume: &Volume) -> bool {
     volume.name.starts_with("kube-api-access-")
         || projected(volume).any(is_identity_source)
         || driver(volume).is_some_and(|driver| IDENTITY_DRIVERS.contains(&driver))
-        || pod.app_containers().flat_map(|c| &c.volume_mounts).any(at_token_path)
+        || pod
+            .app_containers()
+            .flat_map(|c| &c.volume_mounts)
+            .any(at_token_path)
 }
 
 /// Whether one source of a projected volume proves the pod's identity.
 pub(crate) fn is_identity_source(source: &Value) -> bool {
-    IDENTITY_SOURCES.iter().any(|kind| source.get(kind).is_some_and(|v| !v.is_null()))
+    IDENTITY_SOURCES
+        .iter()
+        .any(|kind| source.get(kind).is_some_and(|v| !v.is_null()))
 }
 
 /// Whether a volume holds what a Secret holds. What a CSI driver fetches counts: nobody here can
@@ -117,7 +122,10 @@ fn is_secret(volume: &Volume) -> bool {
 }
 
 fn projected(volume: &Volume) -> impl Iterator<Item = &Value> {
-    let sources = volume.source.get("projected").and_then(|p| p.get("sources"));
+    let sources = volume
+        .source
+        .get("projected")
+        .and_then(|p| p.get("sources"));
     sources.and_then(Value::as_array).into_iter().flatten()
 }
 
@@ -128,17 +136,24 @@ fn driver(volume: &Volume) -> Option<&str> {
 /// The mounts that show a debug container what `container` sees (C-5). No such container: none.
 pub fn volume_mounts(pod: &PodFacts, container: &str) -> Mounts {
     let mut out = Mounts::default();
-    let Some(container) = pod.container(container) else { return out };
+    let Some(container) = pod.container(container) else {
+        return out;
+    };
     let mut moved: Vec<(&AppMount, String)> = Vec::new();
     let mut taken: BTreeSet<String> = BTreeSet::new();
     for mount in &container.volume_mounts {
-        let Some(volume) = pod.volume(&mount.name) else { continue };
+        let Some(volume) = pod.volume(&mount.name) else {
+            continue;
+        };
         // The name becomes part of a path: no pod of an API server has another kind.
         if is_identity(pod, volume) || !is_label_value(&volume.name) {
             continue;
         }
         if volume.source.contains_key("hostPath") {
-            out.left_out.push(format!("`{}` is a folder of the node and is not mounted", mount.name));
+            out.left_out.push(format!(
+                "`{}` is a folder of the node and is not mounted",
+                mount.name
+            ));
             continue;
         }
         match place(mount) {
@@ -162,7 +177,11 @@ enum Place {
 
 /// Where one mount of the app's can go, seen alone.
 fn place(mount: &AppMount) -> Place {
-    let part = if mount.sub_path.is_empty() { &mount.sub_path_expr } else { &mount.sub_path };
+    let part = if mount.sub_path.is_empty() {
+        &mount.sub_path_expr
+    } else {
+        &mount.sub_path
+    };
     if !part.is_empty() {
         return Place::Elsewhere(format!("the whole volume; the app sees its `{part}`"));
     }
@@ -194,14 +213,10 @@ impl Mounts {
         });
     }
 
-    /// Takes away a volume that the pod in question will not have, and says why.
-    pub(crate) fn leave_out(&mut self, volume: &str, why: String) {
-        let before = self.mounts.len();
+    /// Takes away a volume that the pod in question does not have.
+    pub(crate) fn leave_out(&mut self, volume: &str) {
         self.mounts.retain(|m| m.name != volume);
         self.told.retain(|t| t.name != volume);
-        if self.mounts.len() < before {
-            self.left_out.push(why);
-        }
     }
 }
 
@@ -211,40 +226,58 @@ fn clean(path: &str) -> Option<String> {
     if !path.starts_with('/') || path.contains([':', '\0']) {
         return None;
     }
-    let parts: Vec<&str> = path.split('/').filter(|p| !p.is_empty() && *p != ".").collect();
+    let parts: Vec<&str> = path
+        .split('/')
+        .filter(|p| !p.is_empty() && *p != ".")
+        .collect();
     let usable = !parts.contains(&"..");
     usable.then(|| format!("/{}", parts.join("/")))
 }
 
 fn shadows(path: &str) -> bool {
     let within = |inner: &str, outer: &str| {
-        outer == "/" || inner == outer || inner.strip_prefix(outer).is_some_and(|r| r.starts_with('/'))
+        outer == "/"
+            || inner == outer
+            || inner
+                .strip_prefix(outer)
+                .is_some_and(|r| r.starts_with('/'))
     };
-    IMAGE_TREES.iter().any(|tree| within(path, tree) || within(tree, path))
+    IMAGE_TREES
+        .iter()
+        .any(|tree| within(path, tree) || within(tree, path))
         || IMAGE_FOLDERS.iter().any(|folder| within(folder, path))
 }
 
 /// Whether a session could read Secrets (C-13): one is mounted, or it may look into a process that
 /// has them in its environment or its volumes. In doubt, it could.
 pub fn sensitive(pod: &PodFacts, container: &str, process_access: bool, mounts: &Mounts) -> bool {
-    let mounted = |name: &str| pod.volume(name).is_none_or(|v| is_secret(v) || is_identity(pod, v));
+    let mounted = |name: &str| {
+        pod.volume(name)
+            .is_none_or(|v| is_secret(v) || is_identity(pod, v))
+    };
     if mounts.mounts.iter().any(|m| mounted(&m.name)) {
         return true;
     }
     if !process_access {
         return false;
     }
-    let Some(target) = pod.container(container) else { return true };
+    let Some(target) = pod.container(container) else {
+        return true;
+    };
     // With one process namespace for all, every container's processes are in sight.
     let everyone = pod.spec.share_process_namespace || pod.spec.host_pid;
-    pod.app_containers().filter(|c| everyone || c.name == target.name).any(|c| {
-        let secret_key = |e: &EnvVar| {
-            e.value_from.as_ref().is_some_and(|from| from.get("secretKeyRef").is_some())
-        };
-        c.env.iter().any(secret_key)
-            || c.env_from.iter().any(|from| from.secret_ref.is_some())
-            || c.volume_mounts.iter().any(|m| mounted(&m.name))
-    })
+    pod.app_containers()
+        .filter(|c| everyone || c.name == target.name)
+        .any(|c| {
+            let secret_key = |e: &EnvVar| {
+                e.value_from
+                    .as_ref()
+                    .is_some_and(|from| from.get("secretKeyRef").is_some())
+            };
+            c.env.iter().any(secret_key)
+                || c.env_from.iter().any(|from| from.secret_ref.is_some())
+                || c.volume_mounts.iter().any(|m| mounted(&m.name))
+        })
 }
 
 #[cfg(test)]

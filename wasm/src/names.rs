@@ -84,7 +84,13 @@ pub fn copy_pod_name(pod: &str, id: &SessionId) -> String {
     let room = LABEL_MAX - COPY_INFIX.len() - SESSION_ID_LENGTH;
     let stem: String = pod
         .chars()
-        .map(|c| if c.is_ascii_lowercase() || c.is_ascii_digit() { c } else { '-' })
+        .map(|c| {
+            if c.is_ascii_lowercase() || c.is_ascii_digit() {
+                c
+            } else {
+                '-'
+            }
+        })
         .take(room)
         .collect();
     let stem = stem.trim_matches('-');
@@ -129,7 +135,9 @@ pub fn is_label_value(text: &str) -> bool {
     bytes.len() <= LABEL_MAX
         && edge(bytes.first())
         && edge(bytes.last())
-        && bytes.iter().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(b))
+        && bytes
+            .iter()
+            .all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(b))
 }
 
 #[cfg(test)]

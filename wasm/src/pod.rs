@@ -31,7 +31,10 @@ pub struct PodFacts {
 /// A Pod's `metadata`.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-#[expect(missing_docs, reason = "the Kubernetes API's own fields, under its own names")]
+#[expect(
+    missing_docs,
+    reason = "the Kubernetes API's own fields, under its own names"
+)]
 pub struct Metadata {
     pub name: String,
     #[serde(default, deserialize_with = "nullable")]
@@ -52,7 +55,10 @@ pub struct Metadata {
 /// One owner of a Pod.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-#[expect(missing_docs, reason = "the Kubernetes API's own fields, under its own names")]
+#[expect(
+    missing_docs,
+    reason = "the Kubernetes API's own fields, under its own names"
+)]
 pub struct OwnerReference {
     pub kind: String,
     pub name: String,
@@ -65,7 +71,10 @@ pub struct OwnerReference {
 /// A Pod's `spec`.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-#[expect(missing_docs, reason = "the Kubernetes API's own fields, under its own names")]
+#[expect(
+    missing_docs,
+    reason = "the Kubernetes API's own fields, under its own names"
+)]
 pub struct PodSpec {
     #[serde(default, deserialize_with = "nullable")]
     pub containers: Vec<Container>,
@@ -109,7 +118,10 @@ pub struct PodOs {
 /// A Pod's security context: the fields that a copy keeps.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-#[expect(missing_docs, reason = "the Kubernetes API's own fields, under its own names")]
+#[expect(
+    missing_docs,
+    reason = "the Kubernetes API's own fields, under its own names"
+)]
 pub struct PodSecurityContext {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run_as_user: Option<i64>,
@@ -138,7 +150,10 @@ pub struct PodSecurityContext {
 /// A seccomp or AppArmor profile.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-#[expect(missing_docs, reason = "the Kubernetes API's own fields, under its own names")]
+#[expect(
+    missing_docs,
+    reason = "the Kubernetes API's own fields, under its own names"
+)]
 pub struct Profile {
     #[serde(rename = "type", default, deserialize_with = "nullable")]
     pub kind: String,
@@ -149,7 +164,10 @@ pub struct Profile {
 /// A container of any kind: regular, init or ephemeral.
 #[derive(Clone, PartialEq, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-#[expect(missing_docs, reason = "the Kubernetes API's own fields, under its own names")]
+#[expect(
+    missing_docs,
+    reason = "the Kubernetes API's own fields, under its own names"
+)]
 pub struct Container {
     pub name: String,
     #[serde(default, deserialize_with = "nullable")]
@@ -189,7 +207,10 @@ impl fmt::Debug for Container {
 /// One environment variable. Not `Debug`: its value may be a secret.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-#[expect(missing_docs, reason = "the Kubernetes API's own fields, under its own names")]
+#[expect(
+    missing_docs,
+    reason = "the Kubernetes API's own fields, under its own names"
+)]
 pub struct EnvVar {
     pub name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -201,7 +222,10 @@ pub struct EnvVar {
 /// A source of many environment variables.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-#[expect(missing_docs, reason = "the Kubernetes API's own fields, under its own names")]
+#[expect(
+    missing_docs,
+    reason = "the Kubernetes API's own fields, under its own names"
+)]
 pub struct EnvFrom {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prefix: Option<String>,
@@ -214,15 +238,26 @@ pub struct EnvFrom {
 /// Where an app's container mounts a volume.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-#[expect(missing_docs, reason = "the Kubernetes API's own fields, under its own names")]
+#[expect(
+    missing_docs,
+    reason = "the Kubernetes API's own fields, under its own names"
+)]
 pub struct AppMount {
     pub name: String,
     pub mount_path: String,
     #[serde(default, deserialize_with = "nullable")]
     pub read_only: bool,
-    #[serde(default, deserialize_with = "nullable", skip_serializing_if = "String::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "nullable",
+        skip_serializing_if = "String::is_empty"
+    )]
     pub sub_path: String,
-    #[serde(default, deserialize_with = "nullable", skip_serializing_if = "String::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "nullable",
+        skip_serializing_if = "String::is_empty"
+    )]
     pub sub_path_expr: String,
 }
 
@@ -237,7 +272,10 @@ pub struct Port {
 
 /// What a container may use.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the Kubernetes API's own fields, under its own names")]
+#[expect(
+    missing_docs,
+    reason = "the Kubernetes API's own fields, under its own names"
+)]
 pub struct Resources {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limits: Option<Value>,
@@ -250,7 +288,10 @@ pub struct Resources {
 /// A container's security context.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-#[expect(missing_docs, reason = "the Kubernetes API's own fields, under its own names")]
+#[expect(
+    missing_docs,
+    reason = "the Kubernetes API's own fields, under its own names"
+)]
 pub struct SecurityContext {
     pub run_as_user: Option<i64>,
     pub run_as_group: Option<i64>,
@@ -266,7 +307,10 @@ pub struct SecurityContext {
 
 /// Capabilities that a container adds and drops.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
-#[expect(missing_docs, reason = "the Kubernetes API's own fields, under its own names")]
+#[expect(
+    missing_docs,
+    reason = "the Kubernetes API's own fields, under its own names"
+)]
 pub struct Capabilities {
     #[serde(default, deserialize_with = "nullable")]
     pub add: Vec<String>,
@@ -287,7 +331,10 @@ pub struct Volume {
 /// A Pod's `status`.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-#[expect(missing_docs, reason = "the Kubernetes API's own fields, under its own names")]
+#[expect(
+    missing_docs,
+    reason = "the Kubernetes API's own fields, under its own names"
+)]
 pub struct PodStatus {
     #[serde(default, deserialize_with = "nullable")]
     pub phase: String,
@@ -305,7 +352,10 @@ pub struct PodStatus {
 
 /// One condition of a Pod.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
-#[expect(missing_docs, reason = "the Kubernetes API's own fields, under its own names")]
+#[expect(
+    missing_docs,
+    reason = "the Kubernetes API's own fields, under its own names"
+)]
 pub struct Condition {
     #[serde(rename = "type")]
     pub kind: String,
@@ -317,7 +367,10 @@ pub struct Condition {
 /// What the kubelet says about one container.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-#[expect(missing_docs, reason = "the Kubernetes API's own fields, under its own names")]
+#[expect(
+    missing_docs,
+    reason = "the Kubernetes API's own fields, under its own names"
+)]
 pub struct ContainerStatus {
     pub name: String,
     #[serde(default, deserialize_with = "nullable")]
@@ -333,7 +386,10 @@ pub struct ContainerStatus {
 
 /// A container's state as the API writes it: at most one of the three is set.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
-#[expect(missing_docs, reason = "the Kubernetes API's own fields, under its own names")]
+#[expect(
+    missing_docs,
+    reason = "the Kubernetes API's own fields, under its own names"
+)]
 pub struct ReportedState {
     pub waiting: Option<StateDetail>,
     pub running: Option<StateDetail>,
@@ -343,7 +399,10 @@ pub struct ReportedState {
 /// The details of one state.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-#[expect(missing_docs, reason = "the Kubernetes API's own fields, under its own names")]
+#[expect(
+    missing_docs,
+    reason = "the Kubernetes API's own fields, under its own names"
+)]
 pub struct StateDetail {
     #[serde(default, deserialize_with = "nullable")]
     pub reason: String,
@@ -363,7 +422,10 @@ pub struct ReportedUser {
 
 /// A Linux user's numbers.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
-#[expect(missing_docs, reason = "the Kubernetes API's own fields, under its own names")]
+#[expect(
+    missing_docs,
+    reason = "the Kubernetes API's own fields, under its own names"
+)]
 pub struct LinuxUser {
     pub uid: i64,
     pub gid: i64,
@@ -402,12 +464,18 @@ impl PodFacts {
 
     /// Init containers that stay running beside the app.
     pub(crate) fn sidecars(&self) -> impl Iterator<Item = &Container> {
-        self.spec.init_containers.iter().filter(|c| c.restart_policy.as_deref() == Some("Always"))
+        self.spec
+            .init_containers
+            .iter()
+            .filter(|c| c.restart_policy.as_deref() == Some("Always"))
     }
 
     /// Every container but the ephemeral ones.
     pub(crate) fn app_containers(&self) -> impl Iterator<Item = &Container> {
-        self.spec.init_containers.iter().chain(&self.spec.containers)
+        self.spec
+            .init_containers
+            .iter()
+            .chain(&self.spec.containers)
     }
 
     /// The volume of that name.
@@ -418,7 +486,11 @@ impl PodFacts {
     /// Whether the pod is ready to serve and not on its way out.
     pub fn is_ready(&self) -> bool {
         !self.is_terminating()
-            && self.status.conditions.iter().any(|c| c.kind == "Ready" && c.status == "True")
+            && self
+                .status
+                .conditions
+                .iter()
+                .any(|c| c.kind == "Ready" && c.status == "True")
     }
 
     /// Whether the pod has been deleted and is still shutting down.
@@ -439,19 +511,29 @@ impl PodFacts {
 
     /// The owner that would replace the pod if it went. A node (of a static pod) would not.
     pub fn controller(&self) -> Option<&OwnerReference> {
-        self.metadata.owner_references.iter().find(|o| o.controller && o.kind != "Node")
+        self.metadata
+            .owner_references
+            .iter()
+            .find(|o| o.controller && o.kind != "Node")
     }
 
     /// The session that may see the pod's processes, as its annotation names it (C-8).
     pub fn process_access(&self) -> Option<&str> {
-        self.metadata.annotations.get(names::PROCESS_ACCESS).map(String::as_str)
+        self.metadata
+            .annotations
+            .get(names::PROCESS_ACCESS)
+            .map(String::as_str)
     }
 
     /// What the kubelet says about a container of any kind.
     pub fn status_of(&self, name: &str) -> Option<&ContainerStatus> {
         let status = &self.status;
-        let all = status.container_statuses.iter().chain(&status.init_container_statuses);
-        all.chain(&status.ephemeral_container_statuses).find(|s| s.name == name)
+        let all = status
+            .container_statuses
+            .iter()
+            .chain(&status.init_container_statuses);
+        all.chain(&status.ephemeral_container_statuses)
+            .find(|s| s.name == name)
     }
 }
 

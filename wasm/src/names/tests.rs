@@ -11,7 +11,10 @@ fn names_carry_the_session_id() {
     assert_eq!(grant_name(&id), "tower-breakglass-k3v9x0a1b2c3");
     assert_eq!(second_grant_name(&id), "tower-breakglass-k3v9x0a1b2c3-2");
     assert_eq!(debug_container_name(&id), "debug-k3v9x0a1b2c3");
-    assert_eq!(copy_pod_name("shop-7d9f", &id), "shop-7d9f-copy-k3v9x0a1b2c3");
+    assert_eq!(
+        copy_pod_name("shop-7d9f", &id),
+        "shop-7d9f-copy-k3v9x0a1b2c3"
+    );
 }
 
 #[test]

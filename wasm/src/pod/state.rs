@@ -56,14 +56,22 @@ const HOPELESS: [&str; 14] = [
 impl PodFacts {
     /// The state of a container of any kind (C-9).
     pub fn container_state(&self, name: &str) -> ContainerState {
-        let Some(status) = self.status_of(name) else { return ContainerState::Unknown };
+        let Some(status) = self.status_of(name) else {
+            return ContainerState::Unknown;
+        };
         let words = |detail: &StateDetail| (bounded(&detail.reason), bounded(&detail.message));
         if let Some(over) = &status.state.terminated {
             let (reason, message) = words(over);
-            return ContainerState::Terminated { exit_code: over.exit_code, reason, message };
+            return ContainerState::Terminated {
+                exit_code: over.exit_code,
+                reason,
+                message,
+            };
         }
         if let Some(running) = &status.state.running {
-            return ContainerState::Running { started_at: running.started_at.clone() };
+            return ContainerState::Running {
+                started_at: running.started_at.clone(),
+            };
         }
         match &status.state.waiting {
             Some(waiting) => {
@@ -77,12 +85,19 @@ impl PodFacts {
     /// Why the pod has no node yet, in the scheduler's words: what a copy that never started ends
     /// with when its time is up (C-9). More room may still appear, so it is no reason to fail fast.
     pub fn unschedulable(&self) -> Option<String> {
-        let scheduled = self.status.conditions.iter().find(|c| c.kind == "PodScheduled")?;
+        let scheduled = self
+            .status
+            .conditions
+            .iter()
+            .find(|c| c.kind == "PodScheduled")?;
         if scheduled.status != "False" {
             return None;
         }
         let reason = scheduled.reason.as_deref().unwrap_or("Unschedulable");
-        Some(joined(&bounded(reason), &bounded(scheduled.message.as_deref().unwrap_or_default())))
+        Some(joined(
+            &bounded(reason),
+            &bounded(scheduled.message.as_deref().unwrap_or_default()),
+        ))
     }
 }
 
@@ -90,19 +105,34 @@ impl PodFacts {
 /// is hope or it runs (C-9).
 pub fn start_failure(state: &ContainerState) -> Option<String> {
     match state {
-        ContainerState::Waiting { reason, message } => {
-            HOPELESS.contains(&reason.as_str()).then(|| joined(reason, message))
-        }
-        ContainerState::Terminated { exit_code, reason, message } => {
-            let reason = if reason.is_empty() { "Terminated" } else { reason };
-            Some(joined(&format!("{reason} (exit code {exit_code})"), message))
+        ContainerState::Waiting { reason, message } => HOPELESS
+            .contains(&reason.as_str())
+            .then(|| joined(reason, message)),
+        ContainerState::Terminated {
+            exit_code,
+            reason,
+            message,
+        } => {
+            let reason = if reason.is_empty() {
+                "Terminated"
+            } else {
+                reason
+            };
+            Some(joined(
+                &format!("{reason} (exit code {exit_code})"),
+                message,
+            ))
         }
         ContainerState::Running { .. } | ContainerState::Unknown => None,
     }
 }
 
 fn joined(reason: &str, message: &str) -> String {
-    if message.is_empty() { reason.to_owned() } else { format!("{reason}: {message}") }
+    if message.is_empty() {
+        reason.to_owned()
+    } else {
+        format!("{reason}: {message}")
+    }
 }
 
 /// One line of at most [`WORDS_MAX`] characters. A control character could move the cursor of

@@ -97,7 +97,9 @@ fn state_of(state: Value) -> ContainerState {
 fn a_state_is_read_as_the_kubelet_wrote_it() {
     assert_eq!(
         state_of(json!({ "running": { "startedAt": "2026-01-01T00:00:00Z" } })),
-        ContainerState::Running { started_at: Some("2026-01-01T00:00:00Z".to_owned()) }
+        ContainerState::Running {
+            started_at: Some("2026-01-01T00:00:00Z".to_owned())
+        }
     );
     assert_eq!(state_of(json!({})), ContainerState::Unknown);
     assert_eq!(state_of(Value::Null), ContainerState::Unknown);
@@ -121,8 +123,14 @@ fn what_may_still_start_is_waited_for_and_what_cannot_is_not() {
         start_failure(&state_of(json!({ "waiting": { "reason": reason } }))).is_some()
     };
     for hopeless in [
-        "ErrImagePull", "ImagePullBackOff", "InvalidImageName", "CreateContainerConfigError",
-        "CreateContainerError", "RunContainerError", "StartError", "ErrImageNeverPull",
+        "ErrImagePull",
+        "ImagePullBackOff",
+        "InvalidImageName",
+        "CreateContainerConfigError",
+        "CreateContainerError",
+        "RunContainerError",
+        "StartError",
+        "ErrImageNeverPull",
     ] {
         assert!(waiting(hopeless), "{hopeless}");
     }
@@ -132,7 +140,10 @@ fn what_may_still_start_is_waited_for_and_what_cannot_is_not() {
     assert_eq!(start_failure(&state_of(json!({ "running": {} }))), None);
     assert_eq!(start_failure(&ContainerState::Unknown), None);
     let over = state_of(json!({ "terminated": { "exitCode": 128, "reason": "StartError" } }));
-    assert_eq!(start_failure(&over), Some("StartError (exit code 128)".to_owned()));
+    assert_eq!(
+        start_failure(&over),
+        Some("StartError (exit code 128)".to_owned())
+    );
 }
 
 #[test]
@@ -142,7 +153,10 @@ fn a_pod_that_no_node_takes_says_why() {
         "status": { "conditions": [{ "type": "PodScheduled", "status": "False",
             "reason": "Unschedulable", "message": "0/3 nodes are available" }] },
     }));
-    assert_eq!(pod.unschedulable().as_deref(), Some("Unschedulable: 0/3 nodes are available"));
+    assert_eq!(
+        pod.unschedulable().as_deref(),
+        Some("Unschedulable: 0/3 nodes are available")
+    );
 }
 
 proptest! {
