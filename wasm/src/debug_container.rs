@@ -24,14 +24,19 @@ const DEADLINE_MARGIN_SECONDS: u32 = 60;
 ///   signal from inside can kill, so the shell that people type into must be another one. When
 ///   that is gone, the outer ends and the container with it.
 /// - The watcher counts from the container's start and kills the shell at the deadline. If its
-///   `sleep` is missing or is killed, the session is over at once. It checks that the outer shell is
-///   there, so that it can never hit a stranger with the same number.
+///   `sleep` is missing or is killed, the session is over at once; without a `/dev/null`, where no
+///   shell starts a watcher, nothing starts. It checks that the outer shell is there, so that it
+///   never hits a stranger with the same number.
 /// - Then one line is awaited, unechoed: the sidecar sends the terminal's size and then a newline
 ///   when the first terminal attaches, so that no prompt is lost and the first one fits. Keys that
 ///   signal are ignored until then.
+/// - Who kills the watcher on purpose escapes this deadline (a POSIX shell cannot both wait for two
+///   children and lend one the terminal); the sidecar's end, the recycle and a copy's own
+///   `activeDeadlineSeconds` are out of their reach.
 /// - At the end the watcher goes with the outer's process group, and never with `kill -1`: in the
 ///   app's process namespace that would be the app.
-pub const LAUNCHER: &str = r#"trap : INT QUIT TSTP
+pub const LAUNCHER: &str = r#": </dev/null >/dev/null || exit 126
+trap : INT QUIT TSTP
 /bin/sh -c '
 trap "" INT QUIT TSTP
 (sleep "$1"; kill -0 "$PPID" && kill -KILL "$$") </dev/null >/dev/null 2>&1 &

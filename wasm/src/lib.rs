@@ -9,3 +9,6 @@ pub mod pod;
 pub mod reason;
 pub mod recycle;
 pub mod session;
+
+#[cfg(test)]
+pub(crate) mod testing;

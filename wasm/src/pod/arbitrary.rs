@@ -18,7 +18,7 @@ fn name() -> impl Strategy<Value = String> {
         "kube-api-access-x1",
         "debug-aaaaaaaaaaaa",
     ];
-    prop_oneof![9 => select(&names[..]).prop_map(str::to_owned), 1 => ".{0,12}"]
+    prop_oneof![9 => select(names.to_vec()).prop_map(str::to_owned), 1 => ".{0,12}"]
 }
 
 fn path() -> impl Strategy<Value = String> {
@@ -42,7 +42,7 @@ fn path() -> impl Strategy<Value = String> {
         "/var/run/x",
         "/var/run/secrets/kubernetes.io/serviceaccount",
     ];
-    prop_oneof![9 => select(&paths[..]).prop_map(str::to_owned), 1 => ".{0,30}"]
+    prop_oneof![9 => select(paths.to_vec()).prop_map(str::to_owned), 1 => ".{0,30}"]
 }
 
 fn number() -> impl Strategy<Value = Value> {
