@@ -65,6 +65,7 @@ pub enum ClusterCommand {
     App {
         /// The cluster's folder
         dir: PathBuf,
+        /// What to deploy
         #[command(flatten)]
         app: App,
     },

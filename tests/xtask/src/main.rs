@@ -17,6 +17,11 @@ fn main() -> std::process::ExitCode {
         Ok(()) => std::process::ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");
+            let mut cause = std::error::Error::source(&error);
+            while let Some(error) = cause {
+                eprintln!("  because: {error}");
+                cause = error.source();
+            }
             std::process::ExitCode::FAILURE
         }
     }

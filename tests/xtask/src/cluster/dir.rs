@@ -74,6 +74,10 @@ impl ClusterDir {
         self.0.join("pki").join(format!("{name}.key"))
     }
 
+    pub(super) fn public_key(&self, name: &str) -> PathBuf {
+        self.0.join("pki").join(format!("{name}.pub"))
+    }
+
     pub(super) fn log(&self, part: &str) -> PathBuf {
         self.0.join("log").join(format!("{part}.log"))
     }

@@ -38,8 +38,8 @@ pub enum ClusterError {
     },
     /// A cluster was brought up and left running.
     #[error(
-        "a test cluster is up in `{0}`; its ports are fixed, so there is one at a time on a \
-         machine: use that one, or end it with `cargo xtask cluster down {0}`", .0.display()
+        "a test cluster is up in `{}`; its ports are fixed, so there is one at a time on a \
+         machine: use that one, or end it with `cargo xtask cluster down {}`", .0.display(), .0.display()
     )]
     AlreadyUp(PathBuf),
     /// A port belongs to a program that is not ours.

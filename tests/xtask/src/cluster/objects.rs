@@ -24,6 +24,7 @@ const TOKEN_FOR: &str = "12h";
 
 /// An app to be debugged.
 #[derive(Debug, Clone, clap::Args)]
+#[group(id = "deployed-app")]
 pub struct App {
     /// The namespace it runs in, which is made and labelled
     #[arg(long)]

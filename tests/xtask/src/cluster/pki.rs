@@ -106,9 +106,11 @@ pub(super) fn create(dir: &ClusterDir) -> Result<(), ClusterError> {
             write_kubeconfig(dir, subject.name, &authority_pem, user)?;
         }
     }
+    let tokens = KeyPair::generate()?;
+    dir.write_secret(&dir.key("service-accounts"), &tokens.serialize_pem())?;
     dir.write_secret(
-        &dir.key("service-accounts"),
-        &KeyPair::generate()?.serialize_pem(),
+        &dir.public_key("service-accounts"),
+        &tokens.public_key_pem(),
     )
 }
 

@@ -1,8 +1,8 @@
 //! The cluster's processes: started so that they outlive the driver, and found again by another
 //! driver after the first was killed.
 //!
-//! Invariant: a signal goes only to a process whose id, start time and command line are those that
-//! were written down. An id that came to be another program's is left alone.
+//! Invariant: a signal goes only to a process whose id, start time and boot are those that were
+//! written down. An id that came to be another program's is left alone.
 
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
@@ -28,6 +28,8 @@ pub(super) struct ProcessId {
     pub(super) pid: i32,
     /// In clock ticks since boot, from `/proc/<pid>/stat`.
     started: u64,
+    /// Which boot, as the first half of the kernel's random id of it.
+    boot: u64,
 }
 
 impl ProcessId {
@@ -35,7 +37,11 @@ impl ProcessId {
     pub(super) fn of(pid: i32) -> Option<Self> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         let (state, started) = state_and_start(&stat)?;
-        (!matches!(state, "Z" | "X")).then_some(Self { pid, started })
+        (!matches!(state, "Z" | "X")).then_some(Self {
+            pid,
+            started,
+            boot: boot()?,
+        })
     }
 
     /// The driver itself.
@@ -83,6 +89,13 @@ fn state_and_start(stat: &str) -> Option<(&str, u64)> {
     Some((state, fields.nth(18)?.parse().ok()?))
 }
 
+fn boot() -> Option<u64> {
+    let id = fs::read_to_string("/proc/sys/kernel/random/boot_id")
+        .ok()?
+        .replace('-', "");
+    u64::from_str_radix(id.get(..16)?, 16).ok()
+}
+
 /// One long-running program of the cluster.
 #[derive(Debug)]
 pub(super) struct Part {
@@ -122,9 +135,7 @@ pub(super) fn start(dir: &ClusterDir, mut part: Part) -> Result<(), ClusterError
 pub(super) fn running(dir: &ClusterDir, part: &str) -> Option<ProcessId> {
     let record = fs::read_to_string(dir.process(part)).ok()?;
     let id: ProcessId = serde_json::from_str(&record).ok()?;
-    let command_line = fs::read(format!("/proc/{}/cmdline", id.pid)).ok()?;
-    let ours = contains(&command_line, dir.path().as_os_str().as_encoded_bytes());
-    (id.is_alive() && ours).then_some(id)
+    id.is_alive().then_some(id)
 }
 
 /// Fails at once, with the end of its log, where `part` ended.

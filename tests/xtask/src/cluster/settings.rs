@@ -95,7 +95,10 @@ pub(super) fn apiserver(dir: &ClusterDir) -> Part {
         .flag("tls-cert-file", dir.certificate("apiserver"))
         .flag("tls-private-key-file", dir.key("apiserver"))
         .flag("client-ca-file", dir.certificate("ca"))
-        .flag("service-account-key-file", dir.key("service-accounts"))
+        .flag(
+            "service-account-key-file",
+            dir.public_key("service-accounts"),
+        )
         .flag(
             "service-account-signing-key-file",
             dir.key("service-accounts"),

@@ -160,16 +160,29 @@ fn remove_traces(dir: &ClusterDir) {
             remove_quietly(&link);
         }
     }
-    for file in entries(Path::new("/var/lib/cni/results")) {
-        let name = file.file_name().unwrap_or_default().as_encoded_bytes();
-        if name.starts_with(POD_NETWORK.as_bytes()) {
-            remove_quietly(&file);
-        }
-    }
+    remove_network_results(Path::new("/var/lib/cni/results"));
     // cgroup v2 is one tree, v1 a tree for each controller.
     remove_cgroups(Path::new("/sys/fs/cgroup/kubepods"));
     for controller in entries(Path::new("/sys/fs/cgroup")) {
         remove_cgroups(&controller.join("kubepods"));
+    }
+}
+
+/// CNI keeps a file for each network of each sandbox. Ours name the network; that of the loopback
+/// names the sandbox alone, which is taken from ours.
+fn remove_network_results(folder: &Path) {
+    for file in entries(folder) {
+        let name = file
+            .file_name()
+            .and_then(|name| name.to_str())
+            .unwrap_or_default();
+        let sandbox = name
+            .strip_prefix(POD_NETWORK)
+            .and_then(|rest| rest.strip_prefix('-')?.strip_suffix("-eth0"));
+        if let Some(sandbox) = sandbox {
+            remove_quietly(&folder.join(format!("cni-loopback-{sandbox}-lo")));
+            remove_quietly(&file);
+        }
     }
 }
 
@@ -196,6 +209,22 @@ fn remove_quietly(file: &Path) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn network_results_of_other_clusters_stay() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [ours, theirs] = ["breakglass-test-a1-eth0", "other-b2-eth0"];
+        for name in [ours, "cni-loopback-a1-lo", theirs, "cni-loopback-b2-lo"] {
+            fs::write(folder.path().join(name), "{}").expect("a file");
+        }
+        remove_network_results(folder.path());
+        let mut left: Vec<_> = entries(folder.path()).collect();
+        left.sort();
+        assert_eq!(
+            left,
+            ["cni-loopback-b2-lo", theirs].map(|name| folder.path().join(name))
+        );
+    }
 
     #[test]
     fn a_mount_point_is_read_as_it_is_named() {
