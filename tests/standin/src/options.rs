@@ -11,6 +11,9 @@ use crate::rbac::{MASTERS, Rule, User, rights_at_rest, workload_reads};
 pub const DEBUG_IMAGE: &str = "ghcr.io/hangar/tower-debug@sha256:\
     5f3b1c7e9a2d4f608b7c1e3d5a9f2b4c6d8e0f1a3b5c7d9e2f4a6b8c0d1e3f57";
 
+/// The audience of a token that names none: this API server.
+pub const OWN_AUDIENCE: &str = "https://kubernetes.default.svc";
+
 /// A caller that holds a token from the start.
 #[derive(Debug, Clone)]
 pub(crate) struct Account {
@@ -248,4 +251,12 @@ impl AppSeed {
 
 fn to_map(pairs: &[(&str, &str)]) -> Value {
     pairs.iter().map(|&(key, value)| (key.to_owned(), Value::from(value))).collect()
+}
+
+impl Options {
+    /// The rules that stand for a user of this name.
+    pub(crate) fn rules_of(&self, user: &str) -> Vec<Rule> {
+        let account = self.accounts.iter().find(|account| account.user.name == user);
+        account.map(|account| account.rules.clone()).unwrap_or_default()
+    }
 }

@@ -52,8 +52,7 @@ fn seed_tokens(state: &mut State, options: &Options) -> Vec<(String, String)> {
     let mut tokens = Vec::new();
     for account in &options.accounts {
         let text = format!("standin-{}", random_text(32));
-        let token =
-            Token { user: account.user.clone(), rules: account.rules.clone(), expires_at: None };
+        let token = Token { user: account.user.clone(), audiences: None, expires_at: None };
         state.tokens.insert(text.clone(), token);
         tokens.push((account.context.clone(), text));
         let name = account.user.name.strip_prefix("system:serviceaccount:");

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::faults::FaultBook;
-use crate::options::Options;
+use crate::options::{OWN_AUDIENCE, Options};
 use crate::rbac::{Authorizer, Rule, User};
 use crate::shell::Shell;
 use crate::stream::OpenStream;
@@ -50,8 +50,21 @@ pub(crate) struct Binding {
 /// A bearer token.
 pub(crate) struct Token {
     pub(crate) user: User,
-    pub(crate) rules: Vec<Rule>,
+    /// The audiences that a minted token is for; none given means this API server.
+    pub(crate) audiences: Option<Vec<String>>,
     pub(crate) expires_at: Option<Instant>,
+}
+
+impl Token {
+    fn is_for(&self, audience: &str) -> bool {
+        let valid = self.expires_at.is_none_or(|at| Instant::now() < at);
+        valid
+            && match self.audiences.as_deref() {
+                None => audience == OWN_AUDIENCE,
+                Some([]) => audience == OWN_AUDIENCE,
+                Some(all) => all.iter().any(|one| one == audience),
+            }
+    }
 }
 
 /// A change of a pod.
@@ -104,6 +117,8 @@ struct Inner {
     changed: watch::Sender<u64>,
     stop: CancellationToken,
     tasks: TaskTracker,
+    /// Clusters whose tokens are accepted, each for an audience.
+    issuers: Mutex<Vec<(World, String)>>,
 }
 
 impl World {
@@ -128,6 +143,7 @@ impl World {
             changed: watch::Sender::new(0),
             stop: CancellationToken::new(),
             tasks: TaskTracker::new(),
+            issuers: Mutex::new(Vec::new()),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -167,14 +183,41 @@ impl World {
         });
     }
 
+    pub(crate) fn trust(&self, issuer: Self, audience: &str) {
+        self.issuers().push((issuer, audience.to_owned()));
+    }
+
+    fn issuers(&self) -> MutexGuard<'_, Vec<(Self, String)>> {
+        self.inner.issuers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Who holds this token, unless it has lapsed, and the rules that stand for them here.
+    pub(crate) fn user(&self, token: &str) -> Option<(User, Vec<Rule>)> {
+        let find = |world: &Self, audience: &str| {
+            let state = world.read();
+            let token = state.tokens.get(token).filter(|token| token.is_for(audience))?;
+            Some(token.user.clone())
+        };
+        let user = find(self, OWN_AUDIENCE).or_else(|| {
+            self.issuers().iter().find_map(|(issuer, audience)| find(issuer, audience))
+        })?;
+        let rules = self.options().rules_of(&user.name);
+        Some((user, rules))
+    }
+
     /// Stops every task and kills every process.
-    pub(crate) async fn shut_down(&self) {
+    pub(crate) fn kill_all(&self) {
         self.inner.stop.cancel();
         for pod in self.read().pods.values() {
             for shell in pod.shells.values() {
                 shell.kill();
             }
         }
+    }
+
+    /// As [`World::kill_all`], and waits for the tasks.
+    pub(crate) async fn shut_down(&self) {
+        self.kill_all();
         self.inner.tasks.close();
         self.inner.tasks.wait().await;
     }
@@ -225,13 +268,6 @@ impl State {
         while self.log.len() > LOG_MAX {
             self.log.pop_front();
         }
-    }
-
-    /// Who holds this token, unless it has lapsed, and the rules that stand for them.
-    pub(crate) fn user(&self, token: &str) -> Option<(User, Vec<Rule>)> {
-        let token = self.tokens.get(token)?;
-        let valid = token.expires_at.is_none_or(|at| Instant::now() < at);
-        valid.then(|| (token.user.clone(), token.rules.clone()))
     }
 
     pub(crate) fn authorizer<'a>(&'a self, user: &'a User, rules: &'a [Rule]) -> Authorizer<'a> {
