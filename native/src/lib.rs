@@ -1,1 +1,4 @@
 //! .
+
+pub mod cluster;
+pub mod ports;
