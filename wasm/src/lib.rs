@@ -1,11 +1,28 @@
-//! .
+//! Every decision that Break-glass makes, and nothing else.
+//!
+//! Invariant: no clock, randomness, IO or async. Time is an argument, so the same arguments give
+//! the same answer in the browser, in Node and in the sidecar.
+//! Not here: who the caller is, what the cluster says, how a row is written.
 
+pub mod access;
 pub mod copy_pod;
 pub mod debug_container;
 pub mod grant;
+pub mod limits;
 pub mod mounts;
 pub mod names;
 pub mod pod;
+pub mod queue;
 pub mod reason;
 pub mod recycle;
+pub mod request;
 pub mod session;
+pub mod settings;
+pub mod sweep;
+pub mod target;
+pub mod text;
+pub mod tier;
+pub mod transition;
+
+#[cfg(test)]
+mod fixture;
