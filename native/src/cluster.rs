@@ -45,27 +45,35 @@ pub struct KubeCluster {
     installation: String,
 }
 
-/// Makes the configured clusters. Nothing is connected to: a cluster that is away when the sidecar
-/// starts is found to be so when it is needed.
+/// Makes the configured clusters. Nothing is called: a cluster that is away when the sidecar starts
+/// is found to be so when it is needed.
 ///
 /// # Errors
-/// What no later moment could mend: an installation's name that is not a label value (C-2c), a
-/// `home` that is not there.
-pub fn clusters(
+/// The cluster's name and what no later moment could mend: a `home` that is not there, an
+/// installation's name that is not a label value (C-2c).
+pub async fn connect(
     configured: &BTreeMap<String, ClusterConfig>,
     installation: &str,
-) -> Result<Clusters, ConfigError> {
+) -> Result<Clusters, (String, ConfigError)> {
+    let made = |(name, config)| match of(name, config, configured, installation) {
+        Ok(cluster) => Ok((name.clone(), Arc::new(cluster) as Arc<dyn Cluster>)),
+        Err(error) => Err((name.clone(), error)),
+    };
+    configured.iter().map(made).collect()
+}
+
+fn of(
+    name: &str,
+    config: &ClusterConfig,
+    configured: &BTreeMap<String, ClusterConfig>,
+    installation: &str,
+) -> Result<KubeCluster, ConfigError> {
     if !names::is_label_value(installation) {
         return Err(ConfigError::Installation(installation.to_owned()));
     }
-    let mut clusters = Clusters::new();
-    for (name, config) in configured {
-        let home = home_of(name, config, configured)?;
-        let reach = call::Reach::new(name, config, home);
-        let cluster = KubeCluster { reach, installation: installation.to_owned() };
-        clusters.insert(name.clone(), Arc::new(cluster));
-    }
-    Ok(clusters)
+    let home = home_of(name, config, configured)?;
+    let reach = call::Reach::new(name, config, home);
+    Ok(KubeCluster { reach, installation: installation.to_owned() })
 }
 
 /// The cluster that mints this one's token, if it is another.
@@ -86,6 +94,20 @@ fn home_of<'c>(
 impl KubeCluster {
     fn name(&self) -> &str {
         self.reach.cluster()
+    }
+
+    /// Makes a copy pod (C-8, C-12). One of the same name with our session's labels is taken as
+    /// made by us (C-10a); another's is a conflict. Retries a 403 for up to 5 s.
+    ///
+    /// # Errors
+    /// As the port's `create_grant`.
+    pub async fn create_copy_pod(
+        &self,
+        session: &SessionId,
+        pod: &Value,
+    ) -> Result<MadeObject, ClusterError> {
+        let made = pods::create_copy(self, session, pod).await;
+        self.noted("create the copy pod", Some(session), made)
     }
 
     /// One line a step, for whoever looks for what went wrong.

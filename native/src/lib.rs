@@ -1,4 +1,6 @@
 //! .
 
 pub mod cluster;
+#[cfg(any(test, feature = "testing"))]
+pub mod fakes;
 pub mod ports;

@@ -5,7 +5,6 @@
 //! Not here: who the caller is, what the cluster says, how a row is written.
 
 pub mod access;
-pub mod copy_pod;
 pub mod debug_container;
 pub mod grant;
 pub mod limits;
@@ -14,7 +13,6 @@ pub mod names;
 pub mod pod;
 pub mod queue;
 pub mod reason;
-pub mod recycle;
 pub mod request;
 pub mod session;
 pub mod settings;

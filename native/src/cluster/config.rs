@@ -4,13 +4,13 @@
 //! it: tokens and keys come from the pod's own volume, from a kubeconfig, or are minted.
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// One cluster: the way to it, and how patient we are with it.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "Written")]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Written", into = "Written")]
 pub struct ClusterConfig {
     /// The way to it.
     pub way: Way,
@@ -41,17 +41,19 @@ pub struct Account {
 }
 
 /// A context of a kubeconfig.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct KubeconfigWay {
     /// The file. Without it: `$KUBECONFIG`, else `~/.kube/config`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<PathBuf>,
     /// The context. Without it: the file's current one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<String>,
 }
 
 /// A cluster that trusts tokens of another one's service accounts.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct MintedTokenWay {
     /// The configured cluster that mints the token.
@@ -59,12 +61,15 @@ pub struct MintedTokenWay {
     /// The service account there: `namespace/name`.
     pub service_account: ServiceAccount,
     /// The audience that this cluster trusts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub audience: Option<String>,
     /// This cluster's API server: `https://host:port`.
     pub server: String,
     /// PEM file with the API server's CA, read again as it changes. Without it: the system's roots.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca_file: Option<PathBuf>,
     /// The name in the API server's certificate, where it is not the one in `server`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls_server_name: Option<String>,
 }
 
@@ -94,8 +99,8 @@ const CONNECT_SECONDS: u16 = 5;
 const CONCURRENT_CALLS: u16 = 16;
 
 /// A service account, written `namespace/name`.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct ServiceAccount {
     /// Its namespace.
     pub namespace: String,
@@ -143,24 +148,24 @@ pub enum ConfigError {
 }
 
 /// The file's form.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "ClusterConfig")]
 struct Written {
     /// The cluster that the sidecar runs in, as its pod's service account: `inCluster: {}`.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     in_cluster: Option<Nothing>,
     /// A context of a kubeconfig.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     kubeconfig: Option<KubeconfigWay>,
     /// A cluster that trusts tokens of another one's service accounts.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     minted_token: Option<MintedTokenWay>,
     /// A service account of that cluster to act as, `namespace/name`; not beside `mintedToken`.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     service_account: Option<ServiceAccount>,
     /// The audience of the token for `serviceAccount`. Without it: the API server's own.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     audience: Option<String>,
     /// Seconds for one call, 1 to 120.
     #[serde(default = "call_seconds")]
@@ -174,7 +179,7 @@ struct Written {
 }
 
 /// `{}`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Nothing {}
 
@@ -217,6 +222,32 @@ impl TryFrom<Written> for ClusterConfig {
             .service_account
             .map(|service_account| Account { service_account, audience: written.audience });
         Ok(Self { way, act_as, limits })
+    }
+}
+
+impl From<ClusterConfig> for Written {
+    fn from(config: ClusterConfig) -> Self {
+        let seconds = |time: Duration| u16::try_from(time.as_secs()).unwrap_or(u16::MAX);
+        let (service_account, audience) = match config.act_as {
+            Some(account) => (Some(account.service_account), account.audience),
+            None => (None, None),
+        };
+        let (mut in_cluster, mut kubeconfig, mut minted_token) = (None, None, None);
+        match config.way {
+            Way::InCluster => in_cluster = Some(Nothing {}),
+            Way::Kubeconfig(way) => kubeconfig = Some(way),
+            Way::MintedToken(way) => minted_token = Some(way),
+        }
+        Self {
+            in_cluster,
+            kubeconfig,
+            minted_token,
+            service_account,
+            audience,
+            call_timeout_seconds: seconds(config.limits.call),
+            connect_timeout_seconds: seconds(config.limits.connect),
+            concurrent_calls: u16::try_from(config.limits.concurrent_calls).unwrap_or(u16::MAX),
+        }
     }
 }
 
@@ -272,6 +303,12 @@ impl TryFrom<String> for ServiceAccount {
             }
             Some(_) | None => Err(ConfigError::ServiceAccount(text)),
         }
+    }
+}
+
+impl From<ServiceAccount> for String {
+    fn from(account: ServiceAccount) -> Self {
+        format!("{}/{}", account.namespace, account.name)
     }
 }
 

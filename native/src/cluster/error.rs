@@ -67,19 +67,29 @@ pub(super) fn unexpected(cluster: &str, why: impl Into<String>) -> ClusterError 
 
 /// Why a request could not be sent or answered, without anything secret.
 pub(super) fn why(error: &(dyn StdError + 'static)) -> String {
-    let chain = || std::iter::successors(Some(error), |link| link.source());
     // A plugin's failure quotes the plugin's output, which may be a token, and those around it
     // quote the failure.
-    if let Some(auth) = chain().find_map(|link| link.downcast_ref::<AuthError>()) {
+    if let Some(auth) = chain(error).find_map(|link| link.downcast_ref::<AuthError>()) {
         return why_no_credentials(auth).to_owned();
     }
     let mut links: Vec<String> = Vec::new();
-    for text in chain().map(ToString::to_string) {
+    for text in chain(error).map(ToString::to_string) {
         if links.last().is_none_or(|last| !last.contains(&text)) {
             links.push(text);
         }
     }
     presentable(&links.join(": "))
+}
+
+fn chain<'e>(
+    error: &'e (dyn StdError + 'static),
+) -> impl Iterator<Item = &'e (dyn StdError + 'static)> {
+    let mut next = Some(error);
+    std::iter::from_fn(move || {
+        let link = next?;
+        next = link.source();
+        Some(link)
+    })
 }
 
 fn why_no_credentials(error: &AuthError) -> &'static str {

@@ -155,7 +155,7 @@ impl Events {
             }
             match self.body.frame().await {
                 None => return Ok(None),
-                Some(Err(error)) => return Err(error::away(cluster, error::why(error.as_ref()))),
+                Some(Err(error)) => return Err(error::away(cluster, error::why(&error))),
                 Some(Ok(frame)) => {
                     if let Some(data) = frame.data_ref() {
                         self.buffer.extend_from_slice(data);

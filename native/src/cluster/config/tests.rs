@@ -81,3 +81,17 @@ fn the_schema_is_that_of_the_written_form() {
     assert!(schema["properties"]["mintedToken"].is_object(), "{schema}");
     assert!(schema["properties"].get("way").is_none(), "{schema}");
 }
+
+#[test]
+fn what_is_written_is_read_again() {
+    for yaml in [
+        "inCluster: {}\nserviceAccount: tower/breakglass\naudience: here",
+        "kubeconfig: { path: /etc/kubeconfig, context: dev }\nconcurrentCalls: 3",
+        "mintedToken: { home: ground, serviceAccount: tower/breakglass, server: 'https://x:6443' }",
+    ] {
+        let config = accepted(yaml);
+        let json = serde_json::to_value(&config).expect("JSON");
+        let again: ClusterConfig = serde_json::from_value(json).expect("read again");
+        assert_eq!(again, config);
+    }
+}
