@@ -73,7 +73,10 @@ fn of(
     }
     let home = home_of(name, config, configured)?;
     let reach = call::Reach::new(name, config, home);
-    Ok(KubeCluster { reach, installation: installation.to_owned() })
+    Ok(KubeCluster {
+        reach,
+        installation: installation.to_owned(),
+    })
 }
 
 /// The cluster that mints this one's token, if it is another.
@@ -82,12 +85,15 @@ fn home_of<'c>(
     config: &'c ClusterConfig,
     configured: &'c BTreeMap<String, ClusterConfig>,
 ) -> Result<Option<(&'c str, &'c Way)>, ConfigError> {
-    let Way::MintedToken(way) = &config.way else { return Ok(None) };
+    let Way::MintedToken(way) = &config.way else {
+        return Ok(None);
+    };
     match configured.get(&way.home).map(|home| &home.way) {
         Some(home @ (Way::InCluster | Way::Kubeconfig(_))) => Ok(Some((&way.home, home))),
-        Some(Way::MintedToken(_)) | None => {
-            Err(ConfigError::Home { cluster: name.to_owned(), home: way.home.clone() })
-        }
+        Some(Way::MintedToken(_)) | None => Err(ConfigError::Home {
+            cluster: name.to_owned(),
+            home: way.home.clone(),
+        }),
     }
 }
 
@@ -138,7 +144,11 @@ impl Cluster for KubeCluster {
     }
 
     async fn look_at(&self, namespace: &str, pod: &str) -> Result<TargetFacts, ClusterError> {
-        self.noted("look at the target", None, pods::look_at(self, namespace, pod).await)
+        self.noted(
+            "look at the target",
+            None,
+            pods::look_at(self, namespace, pod).await,
+        )
     }
 
     async fn create_grant(
@@ -169,7 +179,11 @@ impl Cluster for KubeCluster {
         pod: &PodRef,
         session: Option<&SessionId>,
     ) -> Result<(), ClusterError> {
-        self.noted("mark the pod", session, pods::annotate(self, pod, session).await)
+        self.noted(
+            "mark the pod",
+            session,
+            pods::annotate(self, pod, session).await,
+        )
     }
 
     async fn add_debug_container(
@@ -177,7 +191,10 @@ impl Cluster for KubeCluster {
         pod: &PodRef,
         container: &Value,
     ) -> Result<(), ClusterError> {
-        let session = container.get("name").and_then(Value::as_str).and_then(session_of);
+        let session = container
+            .get("name")
+            .and_then(Value::as_str)
+            .and_then(session_of);
         let added = debug_container::add(self, pod, container).await;
         self.noted("add the debug container", session.as_ref(), added)
     }
@@ -189,7 +206,11 @@ impl Cluster for KubeCluster {
         bound: Duration,
     ) -> Result<(), ClusterError> {
         let running = pods::await_running(self, pod, container, bound).await;
-        self.noted("wait for the container", session_of(container).as_ref(), running)
+        self.noted(
+            "wait for the container",
+            session_of(container).as_ref(),
+            running,
+        )
     }
 
     async fn read_pod(&self, pod: &PodRef) -> Result<Option<Value>, ClusterError> {
@@ -202,7 +223,11 @@ impl Cluster for KubeCluster {
     }
 
     async fn controller_facts(&self, pod: &Value) -> Result<ControllerFacts, ClusterError> {
-        self.noted("look at the controller", None, controller::facts(self, pod).await)
+        self.noted(
+            "look at the controller",
+            None,
+            controller::facts(self, pod).await,
+        )
     }
 
     async fn delete_pod(
@@ -214,7 +239,11 @@ impl Cluster for KubeCluster {
     }
 
     async fn await_gone(&self, pod: &PodRef, bound: Duration) -> Result<Deleted, ClusterError> {
-        self.noted("wait for the pod's end", None, pods::await_gone(self, pod, bound).await)
+        self.noted(
+            "wait for the pod's end",
+            None,
+            pods::await_gone(self, pod, bound).await,
+        )
     }
 
     async fn leftovers(&self) -> Result<Vec<Leftover>, ClusterError> {

@@ -106,7 +106,10 @@ async fn upgrade(
             Ok(Box::new(shell))
         }
         Ok(Err(error)) => Err(error::away(cluster, error::why(&error))),
-        Err(_) => Err(error::away(cluster, "the connection was not handed over in time")),
+        Err(_) => Err(error::away(
+            cluster,
+            "the connection was not handed over in time",
+        )),
     }
 }
 
@@ -132,17 +135,24 @@ fn with_upgrade(mut request: Request<Vec<u8>>, key: &str) -> Request<Vec<u8>> {
 fn check(response: &Response<Body>, key: &str) -> Result<(), String> {
     let headers = response.headers();
     if response.status() != StatusCode::SWITCHING_PROTOCOLS {
-        return Err(format!("{} to an attach, not an upgrade", response.status().as_u16()));
+        return Err(format!(
+            "{} to an attach, not an upgrade",
+            response.status().as_u16()
+        ));
     }
     if !lists(headers, &UPGRADE, "websocket") || !lists(headers, &CONNECTION, "upgrade") {
         return Err("an upgrade to something else than a WebSocket".to_owned());
     }
     let accepted = derive_accept_key(key.as_bytes());
-    if headers.get(SEC_WEBSOCKET_ACCEPT).is_none_or(|found| found.as_bytes() != accepted.as_bytes())
+    if headers
+        .get(SEC_WEBSOCKET_ACCEPT)
+        .is_none_or(|found| found.as_bytes() != accepted.as_bytes())
     {
         return Err("a WebSocket that answers another's handshake".to_owned());
     }
-    let chosen = headers.get(SEC_WEBSOCKET_PROTOCOL).and_then(|value| value.to_str().ok());
+    let chosen = headers
+        .get(SEC_WEBSOCKET_PROTOCOL)
+        .and_then(|value| value.to_str().ok());
     match chosen {
         Some(protocol) if PROTOCOLS.contains(&protocol) => Ok(()),
         Some(_) | None => Err("a WebSocket of a protocol that was not offered".to_owned()),
@@ -150,8 +160,13 @@ fn check(response: &Response<Body>, key: &str) -> Result<(), String> {
 }
 
 fn lists(headers: &HeaderMap, name: &HeaderName, word: &str) -> bool {
-    let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
-    values.flat_map(|value| value.split(',')).any(|part| part.trim().eq_ignore_ascii_case(word))
+    let values = headers
+        .get_all(name)
+        .iter()
+        .filter_map(|value| value.to_str().ok());
+    values
+        .flat_map(|value| value.split(','))
+        .any(|part| part.trim().eq_ignore_ascii_case(word))
 }
 
 #[cfg(test)]
@@ -182,7 +197,9 @@ mod tests {
         *plain.status_mut() = StatusCode::OK;
         assert!(check(&plain, key).is_err());
         let mut other = answer(&accept, "v5.channel.k8s.io");
-        other.headers_mut().insert(UPGRADE, HeaderValue::from_static("SPDY/3.1"));
+        other
+            .headers_mut()
+            .insert(UPGRADE, HeaderValue::from_static("SPDY/3.1"));
         assert!(check(&other, key).is_err());
     }
 
@@ -196,7 +213,11 @@ mod tests {
             request.uri(),
             "/api/v1/namespaces/shop/pods/web-0/attach?stdin=true&stdout=true&tty=true&container=debug-abc"
         );
-        let offered = request.headers().get_all(SEC_WEBSOCKET_PROTOCOL).iter().collect::<Vec<_>>();
+        let offered = request
+            .headers()
+            .get_all(SEC_WEBSOCKET_PROTOCOL)
+            .iter()
+            .collect::<Vec<_>>();
         assert_eq!(offered, ["v5.channel.k8s.io, v4.channel.k8s.io"]);
     }
 
@@ -215,8 +236,13 @@ mod tests {
     #[test]
     fn qt4_a_container_that_is_over_is_not_attached_to() {
         let over = pod(json!({ "terminated": { "exitCode": 3 } }));
-        let error = may_be_attached(&over, "debug-abc").expect_err("refused").to_string();
-        assert_eq!(error, "container `debug-abc` is over: its shell exited with 3");
+        let error = may_be_attached(&over, "debug-abc")
+            .expect_err("refused")
+            .to_string();
+        assert_eq!(
+            error,
+            "container `debug-abc` is over: its shell exited with 3"
+        );
         assert!(may_be_attached(&pod(json!({})), "debug-abc").is_err());
         assert!(may_be_attached(&pod(json!({ "running": {} })), "another").is_err());
     }

@@ -60,8 +60,11 @@ impl Reach {
             }),
             Way::InCluster | Way::Kubeconfig(_) => config.act_as.clone(),
         };
-        let speaks =
-            if account.is_some() { Speaks::AsEachRequestSays } else { Speaks::AsConfigured };
+        let speaks = if account.is_some() {
+            Speaks::AsEachRequestSays
+        } else {
+            Speaks::AsConfigured
+        };
         let (home, home_way) = home.unwrap_or((name, &config.way));
         let mint = account.map(|account| Mint {
             home: Connection::new(home, home_way, Speaks::AsConfigured, connect),
@@ -86,7 +89,10 @@ impl Reach {
             Some(mint) => Some(self.minted(mint).await?),
             None => None,
         };
-        Ok(Caller { reach: self, bearer })
+        Ok(Caller {
+            reach: self,
+            bearer,
+        })
     }
 
     async fn minted(&self, mint: &Mint) -> Result<HeaderValue, ClusterError> {
@@ -103,7 +109,10 @@ impl Reach {
 
     /// The username that a step before found out; see `identity`.
     pub(super) fn known_username(&self) -> Option<String> {
-        self.username.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.username
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     pub(super) fn remember_username(&self, name: Option<String>) {
@@ -124,7 +133,8 @@ impl Mint {
             },
             ..TokenRequest::default()
         };
-        let body = serde_json::to_vec(&wanted).map_err(|e| error::unexpected(cluster, e.to_string()))?;
+        let body =
+            serde_json::to_vec(&wanted).map_err(|e| error::unexpected(cluster, e.to_string()))?;
         let request = kube::core::Request::new(url)
             .create_subresource("token", &account.name, &PostParams::default(), body)
             .map_err(|e| error::unexpected(cluster, e.to_string()))?;
@@ -132,14 +142,20 @@ impl Mint {
         let what = format!("a token for `{}/{}`", account.namespace, account.name);
         let response = send(&client, cluster, request, None).await?;
         let answer = read(cluster, response, &what).await?;
-        let token = answer.pointer("/status/token").and_then(Value::as_str).unwrap_or_default();
+        let token = answer
+            .pointer("/status/token")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
         let bearer = HeaderValue::try_from(format!("Bearer {token}"));
         match bearer {
             Ok(mut value) if !token.is_empty() => {
                 value.set_sensitive(true);
                 Ok(value)
             }
-            Ok(_) | Err(_) => Err(error::unexpected(cluster, format!("it gave no token for {what}"))),
+            Ok(_) | Err(_) => Err(error::unexpected(
+                cluster,
+                format!("it gave no token for {what}"),
+            )),
         }
     }
 }
@@ -201,13 +217,21 @@ impl Caller<'_> {
         &self,
         request: Result<Request<Vec<u8>>, kube::core::request::Error>,
     ) -> Result<Request<Vec<u8>>, ClusterError> {
-        request.map_err(|e| ClusterError::Invalid { message: e.to_string() })
+        request.map_err(|e| ClusterError::Invalid {
+            message: e.to_string(),
+        })
     }
 
     async fn send(&self, request: &Request<Vec<u8>>) -> Result<Response<Body>, ClusterError> {
         let connection = &self.reach.connection;
         let client = connection.client().await?;
-        let response = send(&client, self.cluster(), request.clone(), self.bearer.as_ref()).await?;
+        let response = send(
+            &client,
+            self.cluster(),
+            request.clone(),
+            self.bearer.as_ref(),
+        )
+        .await?;
         // A minted token was made for this very step: another would be refused as well.
         let stale = response.status() == StatusCode::UNAUTHORIZED && self.bearer.is_none();
         if stale && connection.renew() {
@@ -233,11 +257,17 @@ async fn send(
     bearer: Option<&HeaderValue>,
 ) -> Result<Response<Body>, ClusterError> {
     let mut request = request.map(Body::from);
-    request.headers_mut().entry(ACCEPT).or_insert(HeaderValue::from_static("application/json"));
+    request
+        .headers_mut()
+        .entry(ACCEPT)
+        .or_insert(HeaderValue::from_static("application/json"));
     if let Some(bearer) = bearer {
         request.headers_mut().insert(AUTHORIZATION, bearer.clone());
     }
-    client.send(request).await.map_err(|error| error::away(cluster, error::why(&error)))
+    client
+        .send(request)
+        .await
+        .map_err(|error| error::away(cluster, error::why(&error)))
 }
 
 async fn accepted(
@@ -256,16 +286,23 @@ async fn accepted(
 
 async fn read(cluster: &str, response: Response<Body>, what: &str) -> Result<Value, ClusterError> {
     let response = accepted(cluster, response, what).await?;
-    let body = bytes(response, ANSWER_MAX).await.map_err(|why| error::away(cluster, why))?;
+    let body = bytes(response, ANSWER_MAX)
+        .await
+        .map_err(|why| error::away(cluster, why))?;
     serde_json::from_slice(&body)
         .map_err(|_| error::unexpected(cluster, format!("the answer for {what} is not JSON")))
 }
 
 async fn bytes(response: Response<Body>, most: usize) -> Result<Bytes, String> {
     let collected = Limited::new(response.into_body(), most).collect().await;
-    collected.map(|body| body.to_bytes()).map_err(|error| error::why(error.as_ref()))
+    collected
+        .map(|body| body.to_bytes())
+        .map_err(|error| error::why(error.as_ref()))
 }
 
 fn late(cluster: &str, deadline: Duration) -> ClusterError {
-    error::away(cluster, format!("no answer within {} s", deadline.as_secs_f32()))
+    error::away(
+        cluster,
+        format!("no answer within {} s", deadline.as_secs_f32()),
+    )
 }

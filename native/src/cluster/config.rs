@@ -218,10 +218,15 @@ impl TryFrom<Written> for ClusterConfig {
         if written.audience.is_some() && written.service_account.is_none() {
             return Err(ConfigError::AudienceWithoutAccount);
         }
-        let act_as = written
-            .service_account
-            .map(|service_account| Account { service_account, audience: written.audience });
-        Ok(Self { way, act_as, limits })
+        let act_as = written.service_account.map(|service_account| Account {
+            service_account,
+            audience: written.audience,
+        });
+        Ok(Self {
+            way,
+            act_as,
+            limits,
+        })
     }
 }
 
@@ -275,14 +280,20 @@ impl Written {
 pub(super) fn parse_server(text: &str) -> Result<http::Uri, ConfigError> {
     let refused = || ConfigError::Server(text.to_owned());
     let uri: http::Uri = text.parse().map_err(|_| refused())?;
-    if is_confidential(&uri) { Ok(uri) } else { Err(refused()) }
+    if is_confidential(&uri) {
+        Ok(uri)
+    } else {
+        Err(refused())
+    }
 }
 
 /// Whether what is sent there is encrypted or stays on this machine.
 pub(super) fn is_confidential(uri: &http::Uri) -> bool {
     let loopback = uri.host().is_some_and(|host| {
         let address = host.trim_start_matches('[').trim_end_matches(']');
-        address.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+        address
+            .parse::<std::net::IpAddr>()
+            .is_ok_and(|ip| ip.is_loopback())
     });
     match uri.scheme_str() {
         Some("https") => uri.host().is_some(),
@@ -299,7 +310,10 @@ impl TryFrom<String> for ServiceAccount {
             Some((namespace, name))
                 if super::path::is_name(namespace) && super::path::is_name(name) =>
             {
-                Ok(Self { namespace: namespace.to_owned(), name: name.to_owned() })
+                Ok(Self {
+                    namespace: namespace.to_owned(),
+                    name: name.to_owned(),
+                })
             }
             Some(_) | None => Err(ConfigError::ServiceAccount(text)),
         }

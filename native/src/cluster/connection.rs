@@ -49,7 +49,13 @@ pub(super) struct Connection {
 impl Connection {
     pub(super) fn new(cluster: &str, way: &Way, speaks: Speaks, connect_timeout: Duration) -> Self {
         let (cluster, way) = (cluster.to_owned(), way.clone());
-        Self { cluster, way, speaks, connect_timeout, built: Mutex::new(None) }
+        Self {
+            cluster,
+            way,
+            speaks,
+            connect_timeout,
+            built: Mutex::new(None),
+        }
     }
 
     pub(super) fn cluster(&self) -> &str {
@@ -137,18 +143,39 @@ async fn from_kubeconfig(way: &KubeconfigWay) -> Result<kube::Config, String> {
         }
     }
     let context = way.context.clone().or_else(|| file.current_context.clone());
-    if let Some(proxy) = context.as_ref().and_then(|context| proxy_of(&file, context)) {
-        return Err(format!("the kubeconfig's proxy-url `{proxy}` is not supported"));
+    if let Some(proxy) = context
+        .as_ref()
+        .and_then(|context| proxy_of(&file, context))
+    {
+        return Err(format!(
+            "the kubeconfig's proxy-url `{proxy}` is not supported"
+        ));
     }
-    let options = KubeConfigOptions { context, ..KubeConfigOptions::default() };
+    let options = KubeConfigOptions {
+        context,
+        ..KubeConfigOptions::default()
+    };
     let config = kube::Config::from_custom_kubeconfig(file, &options).await;
     config.map_err(|error| error::why(&error))
 }
 
 fn proxy_of(file: &Kubeconfig, context: &str) -> Option<String> {
-    let context = file.contexts.iter().find(|named| named.name == context)?.context.as_ref()?;
-    let cluster = file.clusters.iter().find(|named| named.name == context.cluster)?;
-    cluster.cluster.as_ref()?.proxy_url.clone().filter(|proxy| !proxy.is_empty())
+    let context = file
+        .contexts
+        .iter()
+        .find(|named| named.name == context)?
+        .context
+        .as_ref()?;
+    let cluster = file
+        .clusters
+        .iter()
+        .find(|named| named.name == context.cluster)?;
+    cluster
+        .cluster
+        .as_ref()?
+        .proxy_url
+        .clone()
+        .filter(|proxy| !proxy.is_empty())
 }
 
 fn without_credentials(way: &MintedTokenWay) -> Result<kube::Config, String> {
@@ -170,7 +197,10 @@ fn certificates(file: &Path) -> Result<Vec<Vec<u8>>, String> {
     if found.is_empty() {
         return Err(told(&"no certificate in it"));
     }
-    Ok(found.iter().map(|certificate| certificate.to_vec()).collect())
+    Ok(found
+        .iter()
+        .map(|certificate| certificate.to_vec())
+        .collect())
 }
 
 /// `kube`'s own stack, less its retries and its logging of bodies, and with Nagle's delay off.

@@ -33,7 +33,10 @@ pub(super) async fn facts(
         });
         unless_forbidden(listed.await)?.and(fewest)
     };
-    Ok(ControllerFacts { other_ready_pods, disruptions_allowed })
+    Ok(ControllerFacts {
+        other_ready_pods,
+        disruptions_allowed,
+    })
 }
 
 async fn each_budget(
@@ -54,7 +57,10 @@ fn unless_forbidden(result: Result<(), ClusterError>) -> Result<Option<()>, Clus
 
 fn controller_uid(pod: &Value) -> Option<String> {
     let facts = PodFacts::read(pod).ok()?;
-    facts.controller().map(|owner| owner.uid.clone()).filter(|uid| !uid.is_empty())
+    facts
+        .controller()
+        .map(|owner| owner.uid.clone())
+        .filter(|uid| !uid.is_empty())
 }
 
 /// Whether `other` is a ready pod of the same controller as `pod`, and not `pod` itself.
@@ -73,18 +79,24 @@ pub(crate) fn fewer(one: Option<u32>, other: Option<u32>) -> Option<u32> {
 
 /// How many disruptions a PodDisruptionBudget still allows; `None` where it does not cover the pod.
 pub(crate) fn allowed_by(budget: &Value, pod: &Value) -> Option<u32> {
-    let selector = budget.pointer("/spec/selector").filter(|selector| !selector.is_null())?;
+    let selector = budget
+        .pointer("/spec/selector")
+        .filter(|selector| !selector.is_null())?;
     // A selector that cannot be read may well cover the pod: it counts as if it did.
     let covers = LabelSelector::deserialize(selector)
         .map_or(true, |selector| selects(&selector, &texts(pod, "labels")));
-    let allowed = budget.pointer("/status/disruptionsAllowed").and_then(Value::as_i64);
+    let allowed = budget
+        .pointer("/status/disruptionsAllowed")
+        .and_then(Value::as_i64);
     covers.then(|| u32::try_from(allowed.unwrap_or(0)).unwrap_or(0))
 }
 
 fn selects(selector: &LabelSelector, labels: &BTreeMap<String, String>) -> bool {
     let equal = selector.match_labels.iter().flatten();
     let rules = selector.match_expressions.iter().flatten();
-    equal.into_iter().all(|(key, value)| labels.get(key) == Some(value))
+    equal
+        .into_iter()
+        .all(|(key, value)| labels.get(key) == Some(value))
         && rules.into_iter().all(|rule| holds(rule, labels))
 }
 

@@ -17,7 +17,10 @@ pub(super) async fn add(
     pod: &PodRef,
     container: &Value,
 ) -> Result<(), ClusterError> {
-    let name = container.get("name").and_then(Value::as_str).unwrap_or_default();
+    let name = container
+        .get("name")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
     path::object(name)?;
     let caller = cluster.reach.caller().await?;
     let mut patience = Patience::for_rights();
@@ -50,7 +53,9 @@ async fn once(
     let subresource = "ephemeralcontainers";
     let pod_name = path::object(&pod.name)?;
     let request =
-        place.collection.patch_subresource(subresource, pod_name, &PatchParams::default(), &patch);
+        place
+            .collection
+            .patch_subresource(subresource, pod_name, &PatchParams::default(), &patch);
     match caller.json(request, &place.what()).await {
         Ok(_) => Ok(()),
         // Refused for its UID, or truly not a container that may run there?
@@ -64,7 +69,12 @@ async fn once(
 
 /// Whether the pod has an ephemeral container of that name.
 pub(crate) fn has(pod: &Value, name: &str) -> bool {
-    let containers = pod.pointer("/spec/ephemeralContainers").and_then(Value::as_array);
-    let mut names = containers.into_iter().flatten().filter_map(|c| c.get("name")?.as_str());
+    let containers = pod
+        .pointer("/spec/ephemeralContainers")
+        .and_then(Value::as_array);
+    let mut names = containers
+        .into_iter()
+        .flatten()
+        .filter_map(|c| c.get("name")?.as_str());
     names.any(|found| found == name)
 }

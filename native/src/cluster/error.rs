@@ -21,20 +21,31 @@ struct Refusal {
 
 /// What an answer with an error status means.
 pub(super) fn refused(cluster: &str, status: StatusCode, body: &[u8], what: &str) -> ClusterError {
-    let said = serde_json::from_slice::<Refusal>(body).unwrap_or_default().message;
-    let message = if said.is_empty() { format!("HTTP {status}") } else { presentable(&said) };
+    let said = serde_json::from_slice::<Refusal>(body)
+        .unwrap_or_default()
+        .message;
+    let message = if said.is_empty() {
+        format!("HTTP {status}")
+    } else {
+        presentable(&said)
+    };
     if status.is_client_error() && is_policy(&said) {
         return ClusterError::RefusedByPolicy { message };
     }
     match status.as_u16() {
         401 => ClusterError::Unauthorized { message },
         403 => ClusterError::Forbidden { message },
-        404 if said.is_empty() => ClusterError::NotFound { what: what.to_owned() },
+        404 if said.is_empty() => ClusterError::NotFound {
+            what: what.to_owned(),
+        },
         404 => ClusterError::NotFound { what: message },
         409 => ClusterError::Conflict { message },
         400 | 422 => ClusterError::Invalid { message },
         // Too many requests, or a server that is ill: whether it acted is not known.
-        429 | 500..=599 => away(cluster, format!("it answered {}: {message}", status.as_u16())),
+        429 | 500..=599 => away(
+            cluster,
+            format!("it answered {}: {message}", status.as_u16()),
+        ),
         code => unexpected(cluster, format!("{code} to {what}: {message}")),
     }
 }
@@ -58,11 +69,17 @@ pub(super) fn server_is_not_ready(error: &ClusterError) -> bool {
 }
 
 pub(super) fn away(cluster: &str, why: impl Into<String>) -> ClusterError {
-    ClusterError::Away { cluster: cluster.to_owned(), why: why.into() }
+    ClusterError::Away {
+        cluster: cluster.to_owned(),
+        why: why.into(),
+    }
 }
 
 pub(super) fn unexpected(cluster: &str, why: impl Into<String>) -> ClusterError {
-    ClusterError::Unexpected { cluster: cluster.to_owned(), why: why.into() }
+    ClusterError::Unexpected {
+        cluster: cluster.to_owned(),
+        why: why.into(),
+    }
 }
 
 /// Why a request could not be sent or answered, without anything secret.
@@ -115,9 +132,16 @@ fn why_no_credentials(error: &AuthError) -> &'static str {
 
 /// Somebody else's text as it may be kept: one line, bounded, without what looks like a token.
 pub(super) fn presentable(text: &str) -> String {
-    let one_line: String =
-        text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(TEXT_MAX).collect();
-    one_line.split(' ').map(without_token).collect::<Vec<_>>().join(" ")
+    let one_line: String = text
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .take(TEXT_MAX)
+        .collect();
+    one_line
+        .split(' ')
+        .map(without_token)
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// A JSON Web Token starts with `{"` in base64; a long word after it is not for reading.

@@ -21,15 +21,23 @@ pub(super) async fn create(
     session: &SessionId,
     binding: &Value,
 ) -> Result<MadeObject, ClusterError> {
-    let missing = |field| ClusterError::Invalid { message: format!("a grant without {field}") };
+    let missing = |field| ClusterError::Invalid {
+        message: format!("a grant without {field}"),
+    };
     let namespace = meta(binding, "namespace").ok_or_else(|| missing("a namespace"))?;
     let name = meta(binding, "name").ok_or_else(|| missing("a name"))?;
     let caller = cluster.reach.caller().await?;
-    let place = Place { collection: path::role_bindings(namespace)?, name, kind: "RoleBinding" };
+    let place = Place {
+        collection: path::role_bindings(namespace)?,
+        name,
+        kind: "RoleBinding",
+    };
     let body = binding.to_string().into_bytes();
     let mut patience = Patience::for_rights();
     let created = loop {
-        let request = place.collection.create(&PostParams::default(), body.clone());
+        let request = place
+            .collection
+            .create(&PostParams::default(), body.clone());
         match caller.json(request, &place.what()).await {
             Err(error) if server_is_not_ready(&error) && patience.again().await => {}
             other => break other,
@@ -57,8 +65,7 @@ pub(crate) fn stands(
 ) -> bool {
     let name = meta(found, "name").unwrap_or_default();
     let ours = names::our_session(&texts(found, "labels"), installation).as_ref() == Some(session);
-    let named =
-        name == names::grant_name(session) || name == names::second_grant_name(session);
+    let named = name == names::grant_name(session) || name == names::second_grant_name(session);
     let role = |binding: &Value| binding.pointer("/roleRef/name").cloned();
     let same_role = wanted.is_none_or(|wanted| role(wanted) == role(found));
     ours && named && same_role && meta(found, "deletionTimestamp").is_none()
@@ -73,7 +80,11 @@ pub(super) async fn delete(
     grant: &MadeObject,
 ) -> Result<Deleted, ClusterError> {
     let collection = path::role_bindings(&grant.namespace)?;
-    let place = Place { collection, name: &grant.name, kind: "RoleBinding" };
+    let place = Place {
+        collection,
+        name: &grant.name,
+        kind: "RoleBinding",
+    };
     let caller = cluster.reach.caller().await?;
     place.delete(&caller, &grant.uid, None).await
 }
@@ -86,8 +97,15 @@ pub(super) async fn find(
     let collection = path::role_bindings(namespace)?;
     let caller = cluster.reach.caller().await?;
     let mut found = Vec::new();
-    for name in [names::grant_name(session), names::second_grant_name(session)] {
-        let place = Place { collection: collection.clone(), name: &name, kind: "RoleBinding" };
+    for name in [
+        names::grant_name(session),
+        names::second_grant_name(session),
+    ] {
+        let place = Place {
+            collection: collection.clone(),
+            name: &name,
+            kind: "RoleBinding",
+        };
         let there = place.get(&caller).await?;
         // One on its way out still gives its right: it is listed until it is gone.
         let ours = there.filter(|binding| {
@@ -108,11 +126,17 @@ pub(super) async fn all(
     let caller = cluster.reach.caller().await?;
     let selector = names::our_selector(&cluster.installation);
     let collection = path::all_role_bindings();
-    list::each(&caller, &collection, &selector, "our RoleBindings", |binding| {
-        let labels = texts(&binding, "labels");
-        if let Some(session) = names::our_session(&labels, &cluster.installation) {
-            look(session, binding);
-        }
-    })
+    list::each(
+        &caller,
+        &collection,
+        &selector,
+        "our RoleBindings",
+        |binding| {
+            let labels = texts(&binding, "labels");
+            if let Some(session) = names::our_session(&labels, &cluster.installation) {
+                look(session, binding);
+            }
+        },
+    )
     .await
 }

@@ -21,12 +21,17 @@ pub(super) async fn username(cluster: &KubeCluster) -> Result<String, ClusterErr
     let request = Request::new(SelfSubjectReview::url_path(&(), None))
         .create(&PostParams::default(), review.to_string().into_bytes());
     let answer = caller.json(request, "our own identity").await?;
-    let name = answer.pointer("/status/userInfo/username").and_then(Value::as_str);
+    let name = answer
+        .pointer("/status/userInfo/username")
+        .and_then(Value::as_str);
     match name {
         Some(name) if !name.is_empty() => {
             cluster.reach.remember_username(Some(name.to_owned()));
             Ok(name.to_owned())
         }
-        Some(_) | None => Err(error::unexpected(caller.cluster(), "it does not say who we are")),
+        Some(_) | None => Err(error::unexpected(
+            caller.cluster(),
+            "it does not say who we are",
+        )),
     }
 }

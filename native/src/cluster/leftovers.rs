@@ -20,16 +20,27 @@ use std::collections::BTreeSet;
 pub(super) async fn find(cluster: &KubeCluster) -> Result<Vec<Leftover>, ClusterError> {
     let mut found = Vec::new();
     grant::all(cluster, |session, binding| {
-        found.extend(leftover(cluster.name(), &session, ObjectKind::RoleBinding, &binding));
+        found.extend(leftover(
+            cluster.name(),
+            &session,
+            ObjectKind::RoleBinding,
+            &binding,
+        ));
     })
     .await?;
-    let namespaces: BTreeSet<String> =
-        found.iter().map(|left| left.object.namespace.clone()).collect();
+    let namespaces: BTreeSet<String> = found
+        .iter()
+        .map(|left| left.object.namespace.clone())
+        .collect();
     let caller = cluster.reach.caller().await?;
     let Some(copies) = copy_pods(cluster, &caller, &path::all_pods()).await? else {
         for namespace in namespaces {
             let pods = path::pods(&namespace)?;
-            found.extend(copy_pods(cluster, &caller, &pods).await?.unwrap_or_default());
+            found.extend(
+                copy_pods(cluster, &caller, &pods)
+                    .await?
+                    .unwrap_or_default(),
+            );
         }
         return Ok(found);
     };
@@ -47,7 +58,12 @@ async fn copy_pods(
     let mut found = Vec::new();
     let listed = list::each(caller, pods, &selector, "our copy pods", |pod| {
         if let Some(session) = names::our_session(&texts(&pod, "labels"), &cluster.installation) {
-            found.extend(leftover(cluster.name(), &session, ObjectKind::CopyPod, &pod));
+            found.extend(leftover(
+                cluster.name(),
+                &session,
+                ObjectKind::CopyPod,
+                &pod,
+            ));
         }
     });
     match listed.await {
@@ -64,6 +80,11 @@ pub(crate) fn leftover(
     object: &Value,
 ) -> Option<Leftover> {
     let object_made = made(cluster, session, kind, object)?;
-    let expires_at = texts(object, "annotations").get(names::EXPIRES_AT).and_then(|t| t.parse().ok());
-    Some(Leftover { object: object_made, expires_at })
+    let expires_at = texts(object, "annotations")
+        .get(names::EXPIRES_AT)
+        .and_then(|t| t.parse().ok());
+    Some(Leftover {
+        object: object_made,
+        expires_at,
+    })
 }

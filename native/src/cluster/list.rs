@@ -28,12 +28,20 @@ pub(super) async fn each(
     }
     for _ in 0..PAGES_MAX {
         let page = caller.json(collection.list(&params), what).await?;
-        let next = page.pointer("/metadata/continue").and_then(Value::as_str).map(str::to_owned);
-        items(caller.cluster(), page)?.into_iter().for_each(&mut look);
+        let next = page
+            .pointer("/metadata/continue")
+            .and_then(Value::as_str)
+            .map(str::to_owned);
+        items(caller.cluster(), page)?
+            .into_iter()
+            .for_each(&mut look);
         match next.filter(|token| !token.is_empty()) {
             Some(token) => params.continue_token = Some(token),
             None => return Ok(()),
         }
     }
-    Err(error::unexpected(caller.cluster(), format!("the list of {what} does not end")))
+    Err(error::unexpected(
+        caller.cluster(),
+        format!("the list of {what} does not end"),
+    ))
 }

@@ -22,9 +22,14 @@ pub(crate) fn uid(object: &Value) -> Option<&str> {
 
 /// A map of an object's metadata: `labels` or `annotations`.
 pub(crate) fn texts(object: &Value, field: &str) -> BTreeMap<String, String> {
-    let map = object.get("metadata").and_then(|m| m.get(field)).and_then(Value::as_object);
+    let map = object
+        .get("metadata")
+        .and_then(|m| m.get(field))
+        .and_then(Value::as_object);
     let pairs = map.into_iter().flatten();
-    pairs.filter_map(|(key, v)| Some((key.clone(), v.as_str()?.to_owned()))).collect()
+    pairs
+        .filter_map(|(key, v)| Some((key.clone(), v.as_str()?.to_owned())))
+        .collect()
 }
 
 /// An object of ours, as it is remembered (C-26). `None` where name, namespace or UID is missing.
@@ -59,7 +64,9 @@ impl Place<'_> {
 
     /// The object; `None` where there is none of that name.
     pub(super) async fn get(&self, caller: &Caller<'_>) -> Result<Option<Value>, ClusterError> {
-        let request = self.collection.get(path::object(self.name)?, &GetParams::default());
+        let request = self
+            .collection
+            .get(path::object(self.name)?, &GetParams::default());
         match caller.json(request, &self.what()).await {
             Ok(object) => Ok(Some(object)),
             Err(ClusterError::NotFound { .. }) => Ok(None),
@@ -74,7 +81,10 @@ impl Place<'_> {
         uid: &str,
         grace_seconds: Option<u32>,
     ) -> Result<Deleted, ClusterError> {
-        let only_this = Preconditions { uid: Some(uid.to_owned()), resource_version: None };
+        let only_this = Preconditions {
+            uid: Some(uid.to_owned()),
+            resource_version: None,
+        };
         let mut params = DeleteParams::background().preconditions(only_this);
         params.grace_period_seconds = grace_seconds;
         let request = self.collection.delete(path::object(self.name)?, &params);

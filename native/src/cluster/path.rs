@@ -23,7 +23,9 @@ fn checked<'n>(kind: &str, name: &'n str) -> Result<&'n str, ClusterError> {
     if is_name(name) {
         Ok(name)
     } else {
-        Err(ClusterError::Invalid { message: format!("`{name}` is not a name of a {kind}") })
+        Err(ClusterError::Invalid {
+            message: format!("`{name}` is not a name of a {kind}"),
+        })
     }
 }
 
@@ -69,7 +71,9 @@ mod tests {
         for good in ["web", "web-0", "a.b", "0"] {
             assert!(is_name(good), "{good}");
         }
-        for bad in ["", "-web", "web-", "a/b", "..", "a..b", "a?b", "a#b", "a%2fb", "Web", "a b"] {
+        for bad in [
+            "", "-web", "web-", "a/b", "..", "a..b", "a?b", "a#b", "a%2fb", "Web", "a b",
+        ] {
             assert!(!is_name(bad), "{bad}");
         }
         assert!(!is_name(&"a".repeat(254)));

@@ -16,7 +16,11 @@ pub(super) struct Patience {
 impl Patience {
     /// For a right that was just given, or an object that changes while we look (C-8).
     pub(super) fn for_rights() -> Self {
-        Self::new(RIGHTS_ARRIVE, Duration::from_millis(50), Duration::from_millis(500))
+        Self::new(
+            RIGHTS_ARRIVE,
+            Duration::from_millis(50),
+            Duration::from_millis(500),
+        )
     }
 
     /// For a state that somebody else brings about.
@@ -27,8 +31,14 @@ impl Patience {
     fn new(bound: Duration, first: Duration, longest: Duration) -> Self {
         // A bound beyond the clock's end is as good as a year.
         let now = Instant::now();
-        let until = now.checked_add(bound).unwrap_or(now + Duration::from_secs(31_536_000));
-        Self { until, pause: first, longest }
+        let until = now
+            .checked_add(bound)
+            .unwrap_or(now + Duration::from_secs(31_536_000));
+        Self {
+            until,
+            pause: first,
+            longest,
+        }
     }
 
     /// What is left of the bound.

@@ -21,17 +21,25 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 pub(super) fn place(pod: &PodRef) -> Result<Place<'_>, ClusterError> {
-    Ok(Place { collection: path::pods(&pod.namespace)?, name: &pod.name, kind: "pod" })
+    Ok(Place {
+        collection: path::pods(&pod.namespace)?,
+        name: &pod.name,
+        kind: "pod",
+    })
 }
 
 /// The pod that is meant, or the error that it is gone.
 pub(super) async fn present(caller: &Caller<'_>, pod: &PodRef) -> Result<Value, ClusterError> {
     let found = place(pod)?.get(caller).await?;
-    found.filter(|found| watch::is(pod, found)).ok_or_else(|| gone(pod))
+    found
+        .filter(|found| watch::is(pod, found))
+        .ok_or_else(|| gone(pod))
 }
 
 pub(crate) fn gone(pod: &PodRef) -> ClusterError {
-    ClusterError::NotFound { what: format!("pod `{}`", pod.name) }
+    ClusterError::NotFound {
+        what: format!("pod `{}`", pod.name),
+    }
 }
 
 pub(super) async fn look_at(
@@ -49,8 +57,17 @@ pub(super) async fn look_at(
         Err(ClusterError::NotFound { .. } | ClusterError::Forbidden { .. }) => None,
         Err(error) => return Err(error),
     };
-    let pod = Place { collection: pods, name: pod, kind: "pod" }.get(&caller).await?;
-    Ok(TargetFacts { namespace_labels, pod })
+    let pod = Place {
+        collection: pods,
+        name: pod,
+        kind: "pod",
+    }
+    .get(&caller)
+    .await?;
+    Ok(TargetFacts {
+        namespace_labels,
+        pod,
+    })
 }
 
 pub(super) async fn read(
@@ -59,7 +76,10 @@ pub(super) async fn read(
 ) -> Result<Option<Value>, ClusterError> {
     let place = place(pod)?;
     let caller = cluster.reach.caller().await?;
-    Ok(place.get(&caller).await?.filter(|found| watch::is(pod, found)))
+    Ok(place
+        .get(&caller)
+        .await?
+        .filter(|found| watch::is(pod, found)))
 }
 
 pub(super) async fn create_copy(
@@ -67,15 +87,23 @@ pub(super) async fn create_copy(
     session: &SessionId,
     copy: &Value,
 ) -> Result<MadeObject, ClusterError> {
-    let missing = |field| ClusterError::Invalid { message: format!("a copy without {field}") };
+    let missing = |field| ClusterError::Invalid {
+        message: format!("a copy without {field}"),
+    };
     let namespace = meta(copy, "namespace").ok_or_else(|| missing("a namespace"))?;
     let name = meta(copy, "name").ok_or_else(|| missing("a name"))?;
-    let place = Place { collection: path::pods(namespace)?, name, kind: "pod" };
+    let place = Place {
+        collection: path::pods(namespace)?,
+        name,
+        kind: "pod",
+    };
     let caller = cluster.reach.caller().await?;
     let body = copy.to_string().into_bytes();
     let mut patience = Patience::for_rights();
     let created = loop {
-        let request = place.collection.create(&PostParams::default(), body.clone());
+        let request = place
+            .collection
+            .create(&PostParams::default(), body.clone());
         match caller.json(request, &place.what()).await {
             Err(ClusterError::Forbidden { .. }) if patience.again().await => {}
             other => break other,
@@ -97,7 +125,9 @@ pub(super) async fn create_copy(
 pub(crate) fn is_copy(installation: &str, session: &SessionId, found: &Value) -> bool {
     let labels = texts(found, "labels");
     names::our_session(&labels, installation).as_ref() == Some(session)
-        && labels.get(names::COPY).is_some_and(|mark| mark == names::TRUE)
+        && labels
+            .get(names::COPY)
+            .is_some_and(|mark| mark == names::TRUE)
         && meta(found, "deletionTimestamp").is_none()
 }
 
@@ -119,19 +149,34 @@ pub(super) async fn annotate(
     let mut patience = Patience::for_rights();
     let name = path::object(&pod.name)?;
     loop {
-        let request = place.collection.patch(name, &PatchParams::default(), &patch);
-        let Err(error) = caller.json(request, &place.what()).await else { return Ok(()) };
-        let refused_for_its_uid =
-            matches!(error, ClusterError::Conflict { .. } | ClusterError::Invalid { .. });
+        let request = place
+            .collection
+            .patch(name, &PatchParams::default(), &patch);
+        let Err(error) = caller.json(request, &place.what()).await else {
+            return Ok(());
+        };
+        let refused_for_its_uid = matches!(
+            error,
+            ClusterError::Conflict { .. } | ClusterError::Invalid { .. }
+        );
         let gone = matches!(error, ClusterError::NotFound { .. })
             || (refused_for_its_uid
-                && !place.get(&caller).await?.is_some_and(|found| watch::is(pod, &found)));
+                && !place
+                    .get(&caller)
+                    .await?
+                    .is_some_and(|found| watch::is(pod, &found)));
         if gone {
             // A mark on a pod that is gone is gone with it.
-            return if session.is_none() { Ok(()) } else { Err(self::gone(pod)) };
+            return if session.is_none() {
+                Ok(())
+            } else {
+                Err(self::gone(pod))
+            };
         }
-        let may_pass =
-            matches!(error, ClusterError::Forbidden { .. } | ClusterError::Conflict { .. });
+        let may_pass = matches!(
+            error,
+            ClusterError::Forbidden { .. } | ClusterError::Conflict { .. }
+        );
         if !may_pass || !patience.again().await {
             return Err(error);
         }
@@ -146,7 +191,9 @@ pub(super) async fn await_running(
 ) -> Result<(), ClusterError> {
     let mut hint = String::new();
     let judged = watch::until(cluster, pod, bound, |seen| {
-        let Some(seen) = seen else { return Some(Err(gone(pod))) };
+        let Some(seen) = seen else {
+            return Some(Err(gone(pod)));
+        };
         starting(seen, container, &mut hint)
     });
     match judged.await? {
@@ -180,7 +227,11 @@ pub(crate) fn starting(
     match state {
         ContainerState::Running { .. } => return Some(Ok(())),
         ContainerState::Waiting { reason, message } => {
-            *hint = if message.is_empty() { reason } else { format!("{reason}: {message}") };
+            *hint = if message.is_empty() {
+                reason
+            } else {
+                format!("{reason}: {message}")
+            };
         }
         ContainerState::Terminated { .. } | ContainerState::Unknown => {}
     }
@@ -192,10 +243,17 @@ pub(crate) fn starting(
     }
     // Evicted, past its deadline, or simply over: nothing starts in it any more.
     if matches!(facts.status.phase.as_str(), "Failed" | "Succeeded") {
-        let words = [facts.status.reason.as_deref(), facts.status.message.as_deref()];
+        let words = [
+            facts.status.reason.as_deref(),
+            facts.status.message.as_deref(),
+        ];
         let words: Vec<&str> = words.into_iter().flatten().collect();
         let why = presentable(&words.join(": "));
-        return cannot(format!("the pod is over ({}) {why}", facts.status.phase).trim().to_owned());
+        return cannot(
+            format!("the pod is over ({}) {why}", facts.status.phase)
+                .trim()
+                .to_owned(),
+        );
     }
     None
 }
@@ -214,7 +272,10 @@ pub(super) async fn delete(
 
 /// What is not known by its UID is not deleted (C-26).
 pub(crate) fn without_uid(pod: &PodRef) -> ClusterError {
-    let message = format!("pod `{}` is deleted by its UID, and none is known", pod.name);
+    let message = format!(
+        "pod `{}` is deleted by its UID, and none is known",
+        pod.name
+    );
     ClusterError::Invalid { message }
 }
 

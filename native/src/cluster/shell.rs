@@ -51,7 +51,10 @@ pub(super) struct KubeShell<S> {
 
 impl<S> KubeShell<S> {
     pub(super) fn new(socket: WebSocketStream<S>) -> Self {
-        Self { socket, over: false }
+        Self {
+            socket,
+            over: false,
+        }
     }
 }
 
@@ -59,10 +62,7 @@ impl<S> Shell for KubeShell<S>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {
-    fn poll_event(
-        &mut self,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<ShellEvent, ShellError>>> {
+    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<ShellEvent, ShellError>>> {
         loop {
             if self.over {
                 return Poll::Ready(None);
@@ -91,15 +91,21 @@ where
     }
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ShellError>> {
-        Pin::new(&mut self.socket).poll_ready(cx).map_err(|error| told(&error))
+        Pin::new(&mut self.socket)
+            .poll_ready(cx)
+            .map_err(|error| told(&error))
     }
 
     fn start_send(&mut self, input: ShellInput) -> Result<(), ShellError> {
-        Pin::new(&mut self.socket).start_send(message_of(input)).map_err(|error| told(&error))
+        Pin::new(&mut self.socket)
+            .start_send(message_of(input))
+            .map_err(|error| told(&error))
     }
 
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ShellError>> {
-        Pin::new(&mut self.socket).poll_flush(cx).map_err(|error| told(&error))
+        Pin::new(&mut self.socket)
+            .poll_flush(cx)
+            .map_err(|error| told(&error))
     }
 }
 
@@ -155,7 +161,11 @@ fn status_of(content: &[u8]) -> Option<String> {
         let code = code.map_or("an unknown code", |cause| cause.message.as_str());
         return Some(presentable(&format!("the shell exited with {code}")));
     }
-    let words = if status.message.is_empty() { status.reason } else { status.message };
+    let words = if status.message.is_empty() {
+        status.reason
+    } else {
+        status.message
+    };
     Some(if words.is_empty() {
         "the shell ended without saying how".to_owned()
     } else {

@@ -48,7 +48,11 @@ pub(super) async fn until<T: Send>(
     bound: Duration,
     mut judge: impl FnMut(Option<&Value>) -> Option<T> + Send,
 ) -> Result<Option<T>, ClusterError> {
-    let place = Place { collection: path::pods(&pod.namespace)?, name: &pod.name, kind: "pod" };
+    let place = Place {
+        collection: path::pods(&pod.namespace)?,
+        name: &pod.name,
+        kind: "pod",
+    };
     path::object(&pod.name)?;
     let mut patience = Patience::for_state(bound);
     let mut rights = Patience::for_rights();
@@ -98,7 +102,9 @@ async fn read<'c>(
 
 /// Whether this is the pod that is meant, and not another of its name (C-26).
 pub(crate) fn is(pod: &PodRef, found: &Value) -> bool {
-    pod.uid.as_deref().is_none_or(|wanted| uid(found) == Some(wanted))
+    pod.uid
+        .as_deref()
+        .is_none_or(|wanted| uid(found) == Some(wanted))
 }
 
 async fn watch<T: Send>(
@@ -113,13 +119,18 @@ async fn watch<T: Send>(
         timeout: u32::try_from(WATCH_SECONDS).ok(),
         ..WatchParams::default()
     };
-    let opened = caller.open(place.collection.watch(&params, version), "a watch").await;
+    let opened = caller
+        .open(place.collection.watch(&params, version), "a watch")
+        .await;
     let body = match opened {
         Ok(response) => response.into_body(),
         Err(ClusterError::Away { .. } | ClusterError::Unexpected { .. }) => return Watched::Ended,
         Err(_) => return Watched::Refused,
     };
-    let mut events = Events { body, buffer: BytesMut::new() };
+    let mut events = Events {
+        body,
+        buffer: BytesMut::new(),
+    };
     // A server that neither speaks nor ends the watch is left a moment after it should have.
     let patience = Duration::from_secs(WATCH_SECONDS + 5);
     let watching = async {
@@ -138,7 +149,9 @@ async fn watch<T: Send>(
         }
         Watched::Ended
     };
-    tokio::time::timeout(patience, watching).await.unwrap_or(Watched::Ended)
+    tokio::time::timeout(patience, watching)
+        .await
+        .unwrap_or(Watched::Ended)
 }
 
 /// A watch's body: one JSON object a line.
@@ -174,7 +187,9 @@ fn take_event(buffer: &mut BytesMut, cluster: &str) -> Result<Option<Event>, Clu
             continue;
         }
         let event = serde_json::from_slice(&line);
-        return event.map(Some).map_err(|_| unexpected(cluster, "a watch event that is not JSON"));
+        return event
+            .map(Some)
+            .map_err(|_| unexpected(cluster, "a watch event that is not JSON"));
     }
     if buffer.len() > EVENT_MAX {
         return Err(unexpected(cluster, "a watch event without an end"));

@@ -35,11 +35,19 @@ impl FakeCluster {
     /// An empty cluster of that name, used by that installation.
     pub fn new(name: &str, installation: &str) -> Self {
         let state = Mutex::new(State::new(name, installation));
-        Self { shared: Arc::new(Shared { state, changed: watch::Sender::new(0) }) }
+        Self {
+            shared: Arc::new(Shared {
+                state,
+                changed: watch::Sender::new(0),
+            }),
+        }
     }
 
     fn read(&self) -> MutexGuard<'_, State> {
-        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared
+            .state
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Changes the state and tells everyone who waits for it.
@@ -75,7 +83,10 @@ impl FakeCluster {
     /// Changes a pod in place, as its controller or kubelet might.
     pub fn edit_pod(&self, pod: &PodRef, edit: impl FnOnce(&mut Value)) {
         self.change(|state| {
-            if let Some(found) = state.pods.get_mut(&(pod.namespace.clone(), pod.name.clone())) {
+            if let Some(found) = state
+                .pods
+                .get_mut(&(pod.namespace.clone(), pod.name.clone()))
+            {
                 edit(found);
             }
         });
@@ -183,20 +194,28 @@ impl FakeCluster {
     /// The names of the RoleBindings with our label.
     pub fn grants(&self) -> Vec<String> {
         let state = self.read();
-        let ours = state.bindings.values().filter(|binding| {
-            object::texts(binding, "labels").contains_key(names::SESSION)
-        });
-        ours.filter_map(|binding| object::meta(binding, "name")).map(str::to_owned).collect()
+        let ours = state
+            .bindings
+            .values()
+            .filter(|binding| object::texts(binding, "labels").contains_key(names::SESSION));
+        ours.filter_map(|binding| object::meta(binding, "name"))
+            .map(str::to_owned)
+            .collect()
     }
 
     /// Whether a RoleBinding of that name is there.
     pub fn has_binding(&self, namespace: &str, name: &str) -> bool {
-        self.read().bindings.contains_key(&(namespace.to_owned(), name.to_owned()))
+        self.read()
+            .bindings
+            .contains_key(&(namespace.to_owned(), name.to_owned()))
     }
 
     /// The pod of that name, whichever its UID.
     pub fn pod(&self, namespace: &str, name: &str) -> Option<Value> {
-        self.read().pods.get(&(namespace.to_owned(), name.to_owned())).cloned()
+        self.read()
+            .pods
+            .get(&(namespace.to_owned(), name.to_owned()))
+            .cloned()
     }
 
     /// The names of the pods in a namespace.
@@ -208,20 +227,29 @@ impl FakeCluster {
 
     /// The streams that are open.
     pub fn open_streams(&self) -> usize {
-        self.read().streams.values().filter(|stream| stream.is_open()).count()
+        self.read()
+            .streams
+            .values()
+            .filter(|stream| stream.is_open())
+            .count()
     }
 
     /// What a shell was sent as input so far, over all its streams.
     pub fn input(&self, pod: &PodRef, container: &str) -> Vec<u8> {
         let state = self.read();
-        let shell = state.shells.get(&state::shell_key(&pod.namespace, &pod.name, container));
+        let shell = state
+            .shells
+            .get(&state::shell_key(&pod.namespace, &pod.name, container));
         shell.map(|shell| shell.input.clone()).unwrap_or_default()
     }
 
     /// The terminal's size as a shell was last told: columns and rows.
     pub fn size(&self, pod: &PodRef, container: &str) -> Option<(u16, u16)> {
         let state = self.read();
-        state.shells.get(&state::shell_key(&pod.namespace, &pod.name, container))?.size
+        state
+            .shells
+            .get(&state::shell_key(&pod.namespace, &pod.name, container))?
+            .size
     }
 }
 

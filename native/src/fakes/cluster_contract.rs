@@ -73,7 +73,8 @@ async fn grant_for(world: &dyn World, id: &SessionId, installation: &str) -> Val
 fn expiry() -> Timestamp {
     let since_1970 = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
     let now = Timestamp::from_second(i64::try_from(since_1970.as_secs()).unwrap_or(0));
-    now.and_then(|now| now.checked_add(SignedDuration::from_mins(30))).unwrap_or(Timestamp::MAX)
+    now.and_then(|now| now.checked_add(SignedDuration::from_mins(30)))
+        .unwrap_or(Timestamp::MAX)
 }
 
 /// A session that nobody had before.
@@ -88,7 +89,11 @@ fn new_session() -> SessionId {
 async fn granted(world: &dyn World) -> (SessionId, MadeObject) {
     let id = new_session();
     let binding = grant_for(world, &id, &world.installation()).await;
-    let made = world.cluster().create_grant(&id, &binding).await.expect("the grant is made");
+    let made = world
+        .cluster()
+        .create_grant(&id, &binding)
+        .await
+        .expect("the grant is made");
     (id, made)
 }
 
@@ -99,19 +104,33 @@ async fn running(world: &dyn World) -> (PodRef, String) {
     let name = names::debug_container_name(&id);
     let cluster = world.cluster();
     let container = world.debug_container(&name);
-    cluster.add_debug_container(&pod, &container).await.expect("the container is added");
-    cluster.await_running(&pod, &name, PROMPT).await.expect("the container runs");
+    cluster
+        .add_debug_container(&pod, &container)
+        .await
+        .expect("the container is added");
+    cluster
+        .await_running(&pod, &name, PROMPT)
+        .await
+        .expect("the container runs");
     (pod, name)
 }
 
 async fn send(shell: &mut dyn Shell, input: ShellInput) {
-    poll_fn(|cx| shell.poll_ready(cx)).await.expect("the stream takes input");
+    poll_fn(|cx| shell.poll_ready(cx))
+        .await
+        .expect("the stream takes input");
     shell.start_send(input).expect("the input is taken");
-    poll_fn(|cx| shell.poll_flush(cx)).await.expect("the input is sent");
+    poll_fn(|cx| shell.poll_flush(cx))
+        .await
+        .expect("the input is sent");
 }
 
 async fn type_in(shell: &mut dyn Shell, text: &'static str) {
-    send(shell, ShellInput::Stdin(Bytes::from_static(text.as_bytes()))).await;
+    send(
+        shell,
+        ShellInput::Stdin(Bytes::from_static(text.as_bytes())),
+    )
+    .await;
 }
 
 /// Reads events until one is what is looked for; output is gathered into `seen`.
@@ -122,21 +141,33 @@ async fn until(
 ) {
     let reading = async {
         loop {
-            let event = poll_fn(|cx| shell.poll_event(cx)).await.transpose().expect("no break");
+            let event = poll_fn(|cx| shell.poll_event(cx))
+                .await
+                .transpose()
+                .expect("no break");
             if let Some(ShellEvent::Output(output)) = &event {
                 seen.extend_from_slice(output);
             }
             if found(seen, &event) {
                 return;
             }
-            assert!(event.is_some(), "the stream ended; so far {}", String::from_utf8_lossy(seen));
+            assert!(
+                event.is_some(),
+                "the stream ended; so far {}",
+                String::from_utf8_lossy(seen)
+            );
         }
     };
-    tokio::time::timeout(PROMPT, reading).await.expect("what is looked for comes in time");
+    tokio::time::timeout(PROMPT, reading)
+        .await
+        .expect("what is looked for comes in time");
 }
 
 fn says(text: &'static str) -> impl FnMut(&[u8], &Option<ShellEvent>) -> bool {
-    move |seen, _| seen.windows(text.len()).any(|window| window == text.as_bytes())
+    move |seen, _| {
+        seen.windows(text.len())
+            .any(|window| window == text.as_bytes())
+    }
 }
 
 /// Makes a `#[tokio::test]` of every case of the contract, each in a world of its own.

@@ -12,13 +12,23 @@ fn accepted(yaml: &str) -> ClusterConfig {
 #[track_caller]
 fn refused(yaml: &str, because: &str) {
     let error = read(yaml).expect_err(yaml);
-    assert!(error.contains(because), "`{yaml}` was refused with `{error}`, not `{because}`");
+    assert!(
+        error.contains(because),
+        "`{yaml}` was refused with `{error}`, not `{because}`"
+    );
 }
 
 #[test]
 fn a_cluster_needs_no_more_than_its_way() {
     let config = accepted("inCluster: {}");
-    assert_eq!(config, ClusterConfig { way: Way::InCluster, act_as: None, limits: Limits::default() });
+    assert_eq!(
+        config,
+        ClusterConfig {
+            way: Way::InCluster,
+            act_as: None,
+            limits: Limits::default()
+        }
+    );
     assert_eq!(config.limits.call, Duration::from_secs(10));
 }
 
@@ -34,7 +44,10 @@ fn the_home_cluster_may_be_used_as_another_service_account() {
 #[test]
 fn a_kubeconfig_context_is_read() {
     let config = accepted("kubeconfig: { path: /etc/kubeconfig, context: dev }");
-    let way = KubeconfigWay { path: Some("/etc/kubeconfig".into()), context: Some("dev".into()) };
+    let way = KubeconfigWay {
+        path: Some("/etc/kubeconfig".into()),
+        context: Some("dev".into()),
+    };
     assert_eq!(config.way, Way::Kubeconfig(way));
 }
 
@@ -54,22 +67,37 @@ fn what_cannot_be_meant_is_refused() {
     refused("{}", "exactly one of");
     refused("inCluster: {}\nkubeconfig: {}", "exactly one of");
     refused("inCluster: {}\nserviceAcount: a/b", "serviceAcount");
-    refused("inCluster: {}\nserviceAccount: breakglass", "namespace/name");
+    refused(
+        "inCluster: {}\nserviceAccount: breakglass",
+        "namespace/name",
+    );
     refused("inCluster: {}\nserviceAccount: a/b/c", "namespace/name");
     refused("inCluster: {}\nserviceAccount: ../b", "namespace/name");
     refused("inCluster: {}\naudience: x", "needs a `serviceAccount`");
     refused("inCluster: {}\ncallTimeoutSeconds: 0", "from 1 to 120");
     refused("inCluster: {}\nconcurrentCalls: 1000", "from 1 to 256");
     let minted = "mintedToken: { home: h, serviceAccount: a/b, server: 'https://x' }";
-    refused(&format!("{minted}\nserviceAccount: c/d"), "belongs inside `mintedToken`");
+    refused(
+        &format!("{minted}\nserviceAccount: c/d"),
+        "belongs inside `mintedToken`",
+    );
 }
 
 #[test]
 fn a_token_is_not_sent_in_the_clear() {
-    for server in ["http://flight.example:6443", "flight.example", "ftp://x", "http://10.0.0.1"] {
+    for server in [
+        "http://flight.example:6443",
+        "flight.example",
+        "ftp://x",
+        "http://10.0.0.1",
+    ] {
         assert!(parse_server(server).is_err(), "{server}");
     }
-    for server in ["https://flight.example:6443", "http://127.0.0.1:8080", "http://[::1]:8080"] {
+    for server in [
+        "https://flight.example:6443",
+        "http://127.0.0.1:8080",
+        "http://[::1]:8080",
+    ] {
         assert!(parse_server(server).is_ok(), "{server}");
     }
 }

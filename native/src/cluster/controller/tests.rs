@@ -32,17 +32,50 @@ fn covers(selector: Value, expected: bool) {
 #[test]
 fn a_budget_covers_the_pods_that_its_selector_matches() {
     covers(json!({ "matchLabels": { "app": "web" } }), true);
-    covers(json!({ "matchLabels": { "app": "web", "tier": "back" } }), false);
-    covers(json!({ "matchExpressions": [{ "key": "app", "operator": "In", "values": ["web"] }] }), true);
-    covers(json!({ "matchExpressions": [{ "key": "app", "operator": "In", "values": ["db"] }] }), false);
-    covers(json!({ "matchExpressions": [{ "key": "app", "operator": "In" }] }), false);
-    covers(json!({ "matchExpressions": [{ "key": "no", "operator": "In", "values": ["x"] }] }), false);
-    covers(json!({ "matchExpressions": [{ "key": "no", "operator": "NotIn", "values": ["x"] }] }), true);
-    covers(json!({ "matchExpressions": [{ "key": "app", "operator": "NotIn", "values": ["web"] }] }), false);
-    covers(json!({ "matchExpressions": [{ "key": "app", "operator": "Exists" }] }), true);
-    covers(json!({ "matchExpressions": [{ "key": "no", "operator": "Exists" }] }), false);
-    covers(json!({ "matchExpressions": [{ "key": "no", "operator": "DoesNotExist" }] }), true);
-    covers(json!({ "matchExpressions": [{ "key": "app", "operator": "DoesNotExist" }] }), false);
+    covers(
+        json!({ "matchLabels": { "app": "web", "tier": "back" } }),
+        false,
+    );
+    covers(
+        json!({ "matchExpressions": [{ "key": "app", "operator": "In", "values": ["web"] }] }),
+        true,
+    );
+    covers(
+        json!({ "matchExpressions": [{ "key": "app", "operator": "In", "values": ["db"] }] }),
+        false,
+    );
+    covers(
+        json!({ "matchExpressions": [{ "key": "app", "operator": "In" }] }),
+        false,
+    );
+    covers(
+        json!({ "matchExpressions": [{ "key": "no", "operator": "In", "values": ["x"] }] }),
+        false,
+    );
+    covers(
+        json!({ "matchExpressions": [{ "key": "no", "operator": "NotIn", "values": ["x"] }] }),
+        true,
+    );
+    covers(
+        json!({ "matchExpressions": [{ "key": "app", "operator": "NotIn", "values": ["web"] }] }),
+        false,
+    );
+    covers(
+        json!({ "matchExpressions": [{ "key": "app", "operator": "Exists" }] }),
+        true,
+    );
+    covers(
+        json!({ "matchExpressions": [{ "key": "no", "operator": "Exists" }] }),
+        false,
+    );
+    covers(
+        json!({ "matchExpressions": [{ "key": "no", "operator": "DoesNotExist" }] }),
+        true,
+    );
+    covers(
+        json!({ "matchExpressions": [{ "key": "app", "operator": "DoesNotExist" }] }),
+        false,
+    );
     let both = json!({
         "matchLabels": { "app": "web" },
         "matchExpressions": [{ "key": "tier", "operator": "In", "values": ["back"] }],
@@ -58,11 +91,20 @@ fn an_empty_selector_covers_every_pod_and_none_covers_no_pod() {
 
 #[test]
 fn what_cannot_be_read_counts_as_covering_and_as_none_allowed() {
-    covers(json!({ "matchExpressions": [{ "key": "app", "operator": "Like", "values": ["w"] }] }), true);
+    covers(
+        json!({ "matchExpressions": [{ "key": "app", "operator": "Like", "values": ["w"] }] }),
+        true,
+    );
     covers(json!({ "matchLabels": "web" }), true);
     let without_status = json!({ "spec": { "selector": {} } });
-    assert_eq!(allowed_by(&without_status, &pod("web-0", "rs-1", true)), Some(0));
-    assert_eq!(allowed_by(&budget(json!({}), -1), &pod("web-0", "rs-1", true)), Some(0));
+    assert_eq!(
+        allowed_by(&without_status, &pod("web-0", "rs-1", true)),
+        Some(0)
+    );
+    assert_eq!(
+        allowed_by(&budget(json!({}), -1), &pod("web-0", "rs-1", true)),
+        Some(0)
+    );
 }
 
 #[test]
@@ -77,8 +119,14 @@ fn only_other_ready_pods_of_the_same_controller_count() {
     let own = pod("web-0", "rs-1", true);
     assert!(is_ready_sibling(&pod("web-1", "rs-1", true), &own));
     assert!(!is_ready_sibling(&own, &own), "itself");
-    assert!(!is_ready_sibling(&pod("web-1", "rs-1", false), &own), "not ready");
-    assert!(!is_ready_sibling(&pod("web-1", "rs-2", true), &own), "another controller");
+    assert!(
+        !is_ready_sibling(&pod("web-1", "rs-1", false), &own),
+        "not ready"
+    );
+    assert!(
+        !is_ready_sibling(&pod("web-1", "rs-2", true), &own),
+        "another controller"
+    );
     let mut leaving = pod("web-1", "rs-1", true);
     leaving["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     assert!(!is_ready_sibling(&leaving, &own), "on its way out");

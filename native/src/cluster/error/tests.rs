@@ -25,12 +25,20 @@ fn a_policy_is_final_whatever_status_it_chose() {
         check(status, VAP, "RefusedByPolicy");
         check(status, WEBHOOK, "RefusedByPolicy");
     }
-    check(403, "pods \"x\" is forbidden: violates PodSecurity \"restricted\"", "RefusedByPolicy");
+    check(
+        403,
+        "pods \"x\" is forbidden: violates PodSecurity \"restricted\"",
+        "RefusedByPolicy",
+    );
 }
 
 #[test]
 fn a_server_that_is_not_ready_is_not_a_policy() {
-    check(403, "pods \"x\" is forbidden: not yet ready to handle request", "Forbidden");
+    check(
+        403,
+        "pods \"x\" is forbidden: not yet ready to handle request",
+        "Forbidden",
+    );
     let named = "ValidatingAdmissionPolicy 'x': not yet ready to handle request";
     assert!(server_is_not_ready(&answer(403, named)));
     assert!(!server_is_not_ready(&answer(403, RBAC)));
@@ -39,7 +47,11 @@ fn a_server_that_is_not_ready_is_not_a_policy() {
 #[test]
 fn every_status_has_its_meaning() {
     check(403, RBAC, "Forbidden");
-    check(403, "attempting to grant RBAC permissions not currently held", "Forbidden");
+    check(
+        403,
+        "attempting to grant RBAC permissions not currently held",
+        "Forbidden",
+    );
     check(401, "Unauthorized", "Unauthorized");
     check(404, "pods \"web-0\" not found", "NotFound");
     check(409, "the object has been modified", "Conflict");
@@ -59,16 +71,30 @@ fn the_policys_own_words_are_what_people_read() {
 
 #[test]
 fn a_body_that_is_no_status_is_not_repeated() {
-    let error = refused("flight", StatusCode::NOT_FOUND, b"<html>secret</html>", "pod `web-0`");
+    let error = refused(
+        "flight",
+        StatusCode::NOT_FOUND,
+        b"<html>secret</html>",
+        "pod `web-0`",
+    );
     assert_eq!(error.to_string(), "not found: pod `web-0`");
-    let error = refused("flight", StatusCode::BAD_GATEWAY, b"<html>secret</html>", "pod `web-0`");
+    let error = refused(
+        "flight",
+        StatusCode::BAD_GATEWAY,
+        b"<html>secret</html>",
+        "pod `web-0`",
+    );
     assert!(!error.to_string().contains("secret"), "{error}");
 }
 
 #[test]
 fn no_error_carries_a_token() {
     let token = "eyJhbGciOiJSUzI1NiIsImtpZCI6IjEifQ.eyJzdWIiOiJ4In0.c2lnbmF0dXJl";
-    for text in [format!("bad token {token}!"), format!("Bearer={token}"), token.to_owned()] {
+    for text in [
+        format!("bad token {token}!"),
+        format!("Bearer={token}"),
+        token.to_owned(),
+    ] {
         let error = answer(401, &text).to_string();
         assert!(!error.contains("eyJ"), "{error}");
     }
@@ -81,7 +107,10 @@ fn a_plugins_output_is_not_part_of_an_error() {
         stdout: b"hunter2".to_vec(),
         stderr: b"hunter2".to_vec(),
     };
-    let error = AuthError::AuthExecRun { cmd: "plugin hunter2".into(), out: Box::new(output) };
+    let error = AuthError::AuthExecRun {
+        cmd: "plugin hunter2".into(),
+        out: Box::new(output),
+    };
     let wrapped = kube::Error::Auth(error);
     let text = why(&wrapped);
     assert!(!text.contains("hunter2"), "{text}");

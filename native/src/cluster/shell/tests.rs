@@ -38,7 +38,9 @@ fn a_frame_of_one_byte_says_nothing() {
 #[test]
 fn output_is_the_frame_itself_less_its_channel() {
     let frame = Bytes::from_static(b"\x01abc");
-    let Some(ShellEvent::Output(output)) = event_of(frame.clone()) else { panic!("no output") };
+    let Some(ShellEvent::Output(output)) = event_of(frame.clone()) else {
+        panic!("no output")
+    };
     assert_eq!(output, "abc");
     assert_eq!(output.as_ptr(), frame[1..].as_ptr(), "copied");
 }
@@ -83,27 +85,57 @@ proptest! {
 async fn qk52_keys_and_sizes_arrive_on_their_channels() {
     let (mut shell, mut server) = pair(4096).await;
     send(&mut shell, ShellInput::Stdin(Bytes::from_static(b"ls\r"))).await;
-    send(&mut shell, ShellInput::Resize { cols: 132, rows: 43 }).await;
+    send(
+        &mut shell,
+        ShellInput::Resize {
+            cols: 132,
+            rows: 43,
+        },
+    )
+    .await;
     send(&mut shell, ShellInput::Ping).await;
     let frame = server.next().await.expect("a frame").expect("no error");
     assert_eq!(frame, Message::Binary(Bytes::from_static(b"\x00ls\r")));
     let frame = server.next().await.expect("a frame").expect("no error");
-    assert_eq!(frame, Message::Binary(Bytes::from_static(b"\x04{\"Width\":132,\"Height\":43}")));
+    assert_eq!(
+        frame,
+        Message::Binary(Bytes::from_static(b"\x04{\"Width\":132,\"Height\":43}"))
+    );
     let frame = server.next().await.expect("a frame").expect("no error");
     assert!(matches!(frame, Message::Ping(_)), "{frame:?}");
     server.flush().await.expect("the pong is sent");
-    assert_eq!(event(&mut shell).await.expect("an event").expect("no error"), ShellEvent::Pong);
+    assert_eq!(
+        event(&mut shell)
+            .await
+            .expect("an event")
+            .expect("no error"),
+        ShellEvent::Pong
+    );
 }
 
 #[tokio::test]
 async fn the_status_is_the_last_event() {
     let (mut shell, mut server) = pair(4096).await;
-    for frame in [&b"\x01"[..], b"\x01bye", b"\x03{\"status\":\"Success\"}", b"\x01late"] {
-        server.send(Message::Binary(Bytes::from_static(frame))).await.expect("sent");
+    for frame in [
+        &b"\x01"[..],
+        b"\x01bye",
+        b"\x03{\"status\":\"Success\"}",
+        b"\x01late",
+    ] {
+        server
+            .send(Message::Binary(Bytes::from_static(frame)))
+            .await
+            .expect("sent");
     }
-    let output = event(&mut shell).await.expect("an event").expect("no error");
+    let output = event(&mut shell)
+        .await
+        .expect("an event")
+        .expect("no error");
     assert_eq!(output, ShellEvent::Output(Bytes::from_static(b"bye")));
-    let end = event(&mut shell).await.expect("an event").expect("no error");
+    let end = event(&mut shell)
+        .await
+        .expect("an event")
+        .expect("no error");
     assert_eq!(end, ShellEvent::Status(None));
     assert!(event(&mut shell).await.is_none());
 }
@@ -115,8 +147,14 @@ async fn a_close_ends_the_stream_and_a_cut_breaks_it() {
     assert!(event(&mut shell).await.is_none());
     let (mut shell, server) = pair(4096).await;
     drop(server);
-    let error = event(&mut shell).await.expect("an event").expect_err("broken");
-    assert_eq!(error.to_string(), "the stream to the shell broke: the connection was cut");
+    let error = event(&mut shell)
+        .await
+        .expect("an event")
+        .expect_err("broken");
+    assert_eq!(
+        error.to_string(),
+        "the stream to the shell broke: the connection was cut"
+    );
     assert!(event(&mut shell).await.is_none());
 }
 
@@ -136,7 +174,10 @@ async fn keys_get_through_while_output_is_not_read() {
         let output = Bytes::from(vec![STDOUT; 4096]);
         while out.send(Message::Binary(output.clone())).await.is_ok() {}
     });
-    assert!(matches!(event(&mut shell).await, Some(Ok(ShellEvent::Output(_)))));
+    assert!(matches!(
+        event(&mut shell).await,
+        Some(Ok(ShellEvent::Output(_)))
+    ));
     send(&mut shell, ShellInput::Stdin(Bytes::from_static(b"\x03"))).await;
     let key = keys.next().await.expect("a frame").expect("no error");
     assert_eq!(key, Message::Binary(Bytes::from_static(b"\x00\x03")));

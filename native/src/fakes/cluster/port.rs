@@ -65,7 +65,9 @@ impl FakeCluster {
         pod: &Value,
     ) -> Result<MadeObject, ClusterError> {
         let (session, pod) = (session.clone(), pod.clone());
-        self.step(Step::CreateCopyPod, move |state| state.create_copy(&session, pod))
+        self.step(Step::CreateCopyPod, move |state| {
+            state.create_copy(&session, pod)
+        })
     }
 }
 
@@ -78,7 +80,10 @@ impl State {
     fn look_at(&self, namespace: &str, pod: &str) -> TargetFacts {
         TargetFacts {
             namespace_labels: self.namespaces.get(namespace).cloned(),
-            pod: self.pods.get(&(namespace.to_owned(), pod.to_owned())).cloned(),
+            pod: self
+                .pods
+                .get(&(namespace.to_owned(), pod.to_owned()))
+                .cloned(),
         }
     }
 
@@ -96,7 +101,9 @@ impl State {
         }
         let found = self.bindings.get(&key);
         let made = found.and_then(|it| made(&self.name, id, ObjectKind::RoleBinding, it));
-        made.ok_or(ClusterError::Invalid { message: "a grant without a name".to_owned() })
+        made.ok_or(ClusterError::Invalid {
+            message: "a grant without a name".to_owned(),
+        })
     }
 
     fn delete_grant(&mut self, object: &MadeObject) -> Deleted {
@@ -117,7 +124,8 @@ impl State {
         let keys = known.map(|name| (namespace.to_owned(), name));
         let found = keys.iter().filter_map(|key| self.bindings.get(key));
         let ours = found.filter(|it| grant::stands(&self.installation, id, it, None));
-        ours.filter_map(|it| made(&self.name, id, ObjectKind::RoleBinding, it)).collect()
+        ours.filter_map(|it| made(&self.name, id, ObjectKind::RoleBinding, it))
+            .collect()
     }
 
     fn annotate(&mut self, pod: &PodRef, id: Option<&SessionId>) -> Result<(), ClusterError> {
@@ -125,7 +133,9 @@ impl State {
         if self.find(pod).is_none() {
             return if id.is_none() { Ok(()) } else { Err(gone(pod)) };
         }
-        let found = self.pods.get_mut(&(pod.namespace.clone(), pod.name.clone()));
+        let found = self
+            .pods
+            .get_mut(&(pod.namespace.clone(), pod.name.clone()));
         if let Some(found) = found {
             let marks = &mut found["metadata"]["annotations"];
             match (id, marks.as_object_mut()) {
@@ -168,8 +178,13 @@ impl State {
             self.put_pod(pod);
             self.did(Step::CreateCopyPod, &key.1);
         }
-        let made = self.pods.get(&key).and_then(|it| made(&self.name, id, ObjectKind::CopyPod, it));
-        made.ok_or(ClusterError::Invalid { message: "a copy without a name".to_owned() })
+        let made = self
+            .pods
+            .get(&key)
+            .and_then(|it| made(&self.name, id, ObjectKind::CopyPod, it));
+        made.ok_or(ClusterError::Invalid {
+            message: "a copy without a name".to_owned(),
+        })
     }
 
     fn delete_pod(&mut self, pod: &PodRef) -> Result<Deleted, ClusterError> {
@@ -182,17 +197,30 @@ impl State {
             self.did(Step::DeletePod, &pod.name);
             return Ok(Deleted::Gone);
         }
-        let taken = self.pods.contains_key(&(pod.namespace.clone(), pod.name.clone()));
-        Ok(if taken { Deleted::Replaced } else { Deleted::Gone })
+        let taken = self
+            .pods
+            .contains_key(&(pod.namespace.clone(), pod.name.clone()));
+        Ok(if taken {
+            Deleted::Replaced
+        } else {
+            Deleted::Gone
+        })
     }
 
     fn controller_facts(&self, pod: &Value) -> ControllerFacts {
         let namespace = meta(pod, "namespace").unwrap_or_default();
         let listed = self.granted(namespace, EITHER).is_ok().then(|| {
-            let here = self.pods.iter().filter(|((inside, _), _)| inside == namespace);
-            here.filter(|(_, other)| controller::is_ready_sibling(other, pod)).count()
+            let here = self
+                .pods
+                .iter()
+                .filter(|((inside, _), _)| inside == namespace);
+            here.filter(|(_, other)| controller::is_ready_sibling(other, pod))
+                .count()
         });
-        let budgets = self.budgets.iter().filter(|budget| meta(budget, "namespace") == Some(namespace));
+        let budgets = self
+            .budgets
+            .iter()
+            .filter(|budget| meta(budget, "namespace") == Some(namespace));
         let allowed = budgets
             .map(|budget| controller::allowed_by(budget, pod))
             .fold(None, controller::fewer)
@@ -204,11 +232,20 @@ impl State {
     }
 
     fn leftovers(&self) -> Vec<Leftover> {
-        let ours = |it: &Value| names::our_session(&object::texts(it, "labels"), &self.installation);
+        let ours =
+            |it: &Value| names::our_session(&object::texts(it, "labels"), &self.installation);
         let found = |kind, it: &Value| leftover(&self.name, &ours(it)?, kind, it);
-        let grants = self.bindings.values().filter_map(|it| found(ObjectKind::RoleBinding, it));
-        let visible = self.pods.iter().filter(|((ns, _), _)| self.granted(ns, EITHER).is_ok());
-        grants.chain(visible.filter_map(|(_, pod)| found(ObjectKind::CopyPod, pod))).collect()
+        let grants = self
+            .bindings
+            .values()
+            .filter_map(|it| found(ObjectKind::RoleBinding, it));
+        let visible = self
+            .pods
+            .iter()
+            .filter(|((ns, _), _)| self.granted(ns, EITHER).is_ok());
+        grants
+            .chain(visible.filter_map(|(_, pod)| found(ObjectKind::CopyPod, pod)))
+            .collect()
     }
 }
 
@@ -220,7 +257,9 @@ impl Cluster for FakeCluster {
 
     async fn look_at(&self, namespace: &str, pod: &str) -> Result<TargetFacts, ClusterError> {
         let (namespace, pod) = (namespace.to_owned(), pod.to_owned());
-        self.step(Step::LookAt, move |state| Ok(state.look_at(&namespace, &pod)))
+        self.step(Step::LookAt, move |state| {
+            Ok(state.look_at(&namespace, &pod))
+        })
     }
 
     async fn create_grant(
@@ -229,12 +268,16 @@ impl Cluster for FakeCluster {
         binding: &Value,
     ) -> Result<MadeObject, ClusterError> {
         let (session, binding) = (session.clone(), binding.clone());
-        self.step(Step::CreateGrant, move |state| state.create_grant(&session, binding))
+        self.step(Step::CreateGrant, move |state| {
+            state.create_grant(&session, binding)
+        })
     }
 
     async fn delete_grant(&self, object: &MadeObject) -> Result<Deleted, ClusterError> {
         let object = object.clone();
-        self.step(Step::DeleteGrant, move |state| Ok(state.delete_grant(&object)))
+        self.step(Step::DeleteGrant, move |state| {
+            Ok(state.delete_grant(&object))
+        })
     }
 
     async fn find_grants(
@@ -243,7 +286,9 @@ impl Cluster for FakeCluster {
         session: &SessionId,
     ) -> Result<Vec<MadeObject>, ClusterError> {
         let (namespace, session) = (namespace.to_owned(), session.clone());
-        self.step(Step::FindGrants, move |state| Ok(state.find_grants(&namespace, &session)))
+        self.step(Step::FindGrants, move |state| {
+            Ok(state.find_grants(&namespace, &session))
+        })
     }
 
     async fn annotate_process_access(
@@ -252,7 +297,9 @@ impl Cluster for FakeCluster {
         session: Option<&SessionId>,
     ) -> Result<(), ClusterError> {
         let (pod, session) = (pod.clone(), session.cloned());
-        self.step(Step::AnnotateProcessAccess, move |state| state.annotate(&pod, session.as_ref()))
+        self.step(Step::AnnotateProcessAccess, move |state| {
+            state.annotate(&pod, session.as_ref())
+        })
     }
 
     async fn add_debug_container(
@@ -261,7 +308,9 @@ impl Cluster for FakeCluster {
         container: &Value,
     ) -> Result<(), ClusterError> {
         let (pod, container) = (pod.clone(), container.clone());
-        self.step(Step::AddDebugContainer, move |state| state.add(&pod, &container))
+        self.step(Step::AddDebugContainer, move |state| {
+            state.add(&pod, &container)
+        })
     }
 
     async fn await_running(
@@ -276,7 +325,9 @@ impl Cluster for FakeCluster {
             None => Some(Err(gone(pod))),
             Some(found) => starting(found, container, &mut String::new()),
         });
-        judged.await.unwrap_or_else(|| Err(too_late(container, bound, "")))
+        judged
+            .await
+            .unwrap_or_else(|| Err(too_late(container, bound, "")))
     }
 
     async fn read_pod(&self, pod: &PodRef) -> Result<Option<Value>, ClusterError> {
@@ -297,14 +348,12 @@ impl Cluster for FakeCluster {
 
     async fn controller_facts(&self, pod: &Value) -> Result<ControllerFacts, ClusterError> {
         let pod = pod.clone();
-        self.step(Step::ControllerFacts, move |state| Ok(state.controller_facts(&pod)))
+        self.step(Step::ControllerFacts, move |state| {
+            Ok(state.controller_facts(&pod))
+        })
     }
 
-    async fn delete_pod(
-        &self,
-        pod: &PodRef,
-        _: Option<Duration>,
-    ) -> Result<Deleted, ClusterError> {
+    async fn delete_pod(&self, pod: &PodRef, _: Option<Duration>) -> Result<Deleted, ClusterError> {
         let pod = pod.clone();
         self.step(Step::DeletePod, move |state| state.delete_pod(&pod))
     }
@@ -315,7 +364,10 @@ impl Cluster for FakeCluster {
             return Err(without_uid(pod));
         }
         let gone = |state: &State| state.find(pod).is_none().then_some(Deleted::Gone);
-        Ok(self.until(bound, gone).await.unwrap_or(Deleted::Terminating))
+        Ok(self
+            .until(bound, gone)
+            .await
+            .unwrap_or(Deleted::Terminating))
     }
 
     async fn leftovers(&self) -> Result<Vec<Leftover>, ClusterError> {

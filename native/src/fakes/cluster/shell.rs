@@ -22,10 +22,21 @@ impl FakeShell {
             let number = state.number();
             state.shells.entry(shell.clone()).or_default();
             let (events, wakers) = (VecDeque::new(), Vec::new());
-            state.streams.insert(number, Stream { shell, events, closed: false, wakers });
+            state.streams.insert(
+                number,
+                Stream {
+                    shell,
+                    events,
+                    closed: false,
+                    wakers,
+                },
+            );
             number
         });
-        Self { cluster: cluster.clone(), stream }
+        Self {
+            cluster: cluster.clone(),
+            stream,
+        }
     }
 
     fn broken() -> ShellError {
@@ -38,11 +49,16 @@ impl FakeShell {
             let Some(shell) = state.streams.get(&self.stream).map(|s| s.shell.clone()) else {
                 return;
             };
-            let Some(typed) = state.shells.get_mut(&shell) else { return };
+            let Some(typed) = state.shells.get_mut(&shell) else {
+                return;
+            };
             typed.input.extend_from_slice(bytes);
             let lines = typed.input.rsplit(|byte| matches!(byte, b'\r' | b'\n'));
             let says_exit = matches!(bytes.last(), Some(b'\r' | b'\n'))
-                && lines.skip(1).find(|line| !line.is_empty()).is_some_and(|line| line == b"exit");
+                && lines
+                    .skip(1)
+                    .find(|line| !line.is_empty())
+                    .is_some_and(|line| line == b"exit");
             let over = says_exit || bytes.contains(&END_OF_INPUT);
             let (namespace, pod, container) = shell;
             state.output(&namespace, &pod, &container, bytes);
@@ -54,12 +70,11 @@ impl FakeShell {
 }
 
 impl Shell for FakeShell {
-    fn poll_event(
-        &mut self,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<ShellEvent, ShellError>>> {
+    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<ShellEvent, ShellError>>> {
         let mut state = self.cluster.read();
-        let Some(stream) = state.streams.get_mut(&self.stream) else { return Poll::Ready(None) };
+        let Some(stream) = state.streams.get_mut(&self.stream) else {
+            return Poll::Ready(None);
+        };
         match stream.events.pop_front() {
             Some(Some(event)) => Poll::Ready(Some(Ok(event))),
             Some(None) => {
@@ -88,7 +103,13 @@ impl Shell for FakeShell {
     }
 
     fn start_send(&mut self, input: ShellInput) -> Result<(), ShellError> {
-        if !self.cluster.read().streams.get(&self.stream).is_some_and(Stream::is_open) {
+        if !self
+            .cluster
+            .read()
+            .streams
+            .get(&self.stream)
+            .is_some_and(Stream::is_open)
+        {
             return Err(Self::broken());
         }
         match input {
@@ -116,6 +137,7 @@ impl Shell for FakeShell {
 
 impl Drop for FakeShell {
     fn drop(&mut self) {
-        self.cluster.change(|state| state.streams.remove(&self.stream));
+        self.cluster
+            .change(|state| state.streams.remove(&self.stream));
     }
 }

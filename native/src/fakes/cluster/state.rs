@@ -169,35 +169,51 @@ impl State {
             return Some(Fault::Unreachable);
         }
         let queued = self.faults.iter().position(|(wanted, _)| *wanted == step);
-        let next = queued.and_then(|at| self.faults.remove(at)).map(|(_, fault)| fault);
+        let next = queued
+            .and_then(|at| self.faults.remove(at))
+            .map(|(_, fault)| fault);
         next.or_else(|| self.standing_faults.get(&step).cloned())
     }
 
     pub(super) fn did(&mut self, step: Step, name: &str) {
-        self.effects.push(Effect { step, name: name.to_owned() });
+        self.effects.push(Effect {
+            step,
+            name: name.to_owned(),
+        });
     }
 
     pub(super) fn away_error(&self) -> ClusterError {
-        ClusterError::Away { cluster: self.name.clone(), why: "the fake does not answer".to_owned() }
+        ClusterError::Away {
+            cluster: self.name.clone(),
+            why: "the fake does not answer".to_owned(),
+        }
     }
 
     /// Whether a grant of one of these roles is in the namespace (C-2a).
     pub(super) fn granted(&self, namespace: &str, roles: &[&str]) -> Result<(), ClusterError> {
-        let here = self.bindings.iter().filter(|((inside, _), _)| inside == namespace);
+        let here = self
+            .bindings
+            .iter()
+            .filter(|((inside, _), _)| inside == namespace);
         let mut given = here.filter_map(|(_, b)| b.pointer("/roleRef/name")?.as_str());
         if given.any(|role| roles.contains(&role)) {
             return Ok(());
         }
-        let message = format!("`{}` has no grant in namespace `{namespace}`", self.username);
+        let message = format!(
+            "`{}` has no grant in namespace `{namespace}`",
+            self.username
+        );
         Err(ClusterError::Forbidden { message })
     }
 
     pub(super) fn add_pod(&mut self, ns: &str, name: &str, controller: Option<&str>) -> PodRef {
         let owners: Vec<Value> = controller
-            .map(|owner| json!({
-                "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": owner,
-                "uid": format!("uid-of-{owner}"), "controller": true,
-            }))
+            .map(|owner| {
+                json!({
+                    "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": owner,
+                    "uid": format!("uid-of-{owner}"), "controller": true,
+                })
+            })
             .into_iter()
             .collect();
         self.put_pod(json!({
@@ -254,14 +270,20 @@ impl State {
     /// Removes a pod; its streams end and its controller makes another.
     pub(super) fn remove_pod(&mut self, namespace: &str, name: &str) -> Option<Value> {
         let gone = self.pods.remove(&(namespace.to_owned(), name.to_owned()))?;
-        self.shells.retain(|(ns, pod, _), _| ns != namespace || pod != name);
+        self.shells
+            .retain(|(ns, pod, _), _| ns != namespace || pod != name);
         for stream in self.streams.values_mut() {
             if stream.shell.0 == namespace && stream.shell.1 == name {
                 stream.push(None);
             }
         }
-        let owners = gone.pointer("/metadata/ownerReferences").and_then(Value::as_array);
-        let owner = owners.into_iter().flatten().find(|owner| owner["controller"] == true);
+        let owners = gone
+            .pointer("/metadata/ownerReferences")
+            .and_then(Value::as_array);
+        let owner = owners
+            .into_iter()
+            .flatten()
+            .find(|owner| owner["controller"] == true);
         if let Some(owner) = owner.and_then(|owner| owner["name"].as_str()) {
             let successor = format!("{owner}-{}", self.number());
             self.add_pod(namespace, &successor, Some(owner));
@@ -286,7 +308,9 @@ impl State {
 
     /// Sets a container's state, wherever in the pod it is.
     pub(super) fn set_container(&mut self, ns: &str, name: &str, container: &str, state: Value) {
-        let Some(pod) = self.pods.get_mut(&(ns.to_owned(), name.to_owned())) else { return };
+        let Some(pod) = self.pods.get_mut(&(ns.to_owned(), name.to_owned())) else {
+            return;
+        };
         let status = &mut pod["status"];
         for list in ["containerStatuses", "ephemeralContainerStatuses"] {
             let all = status[list].as_array_mut().into_iter().flatten();
@@ -308,7 +332,9 @@ impl State {
 
     pub(super) fn add_container(&mut self, key: &Key, container: &Value) {
         let state = self.next_start();
-        let Some(pod) = self.pods.get_mut(key) else { return };
+        let Some(pod) = self.pods.get_mut(key) else {
+            return;
+        };
         push(&mut pod["spec"]["ephemeralContainers"], container.clone());
         let status = json!({ "name": container["name"], "state": state });
         push(&mut pod["status"]["ephemeralContainerStatuses"], status);
@@ -316,7 +342,11 @@ impl State {
 
     pub(super) fn output(&mut self, ns: &str, pod: &str, container: &str, output: &Bytes) {
         let shell = shell_key(ns, pod, container);
-        for stream in self.streams.values_mut().filter(|stream| stream.shell == shell) {
+        for stream in self
+            .streams
+            .values_mut()
+            .filter(|stream| stream.shell == shell)
+        {
             stream.push(Some(ShellEvent::Output(output.clone())));
         }
     }
@@ -326,14 +356,20 @@ impl State {
         self.set_container(ns, pod, container, over);
         let status = (code != 0).then(|| format!("the shell exited with {code}"));
         let shell = shell_key(ns, pod, container);
-        for stream in self.streams.values_mut().filter(|stream| stream.shell == shell) {
+        for stream in self
+            .streams
+            .values_mut()
+            .filter(|stream| stream.shell == shell)
+        {
             stream.push(Some(ShellEvent::Status(status.clone())));
             stream.push(None);
         }
     }
 
     pub(super) fn cut_streams(&mut self) {
-        self.streams.values_mut().for_each(|stream| stream.push(None));
+        self.streams
+            .values_mut()
+            .for_each(|stream| stream.push(None));
     }
 
     pub(super) fn wake_all(&mut self) {
@@ -343,11 +379,16 @@ impl State {
     /// What a copy pod of ours looks like once it runs.
     pub(super) fn start_pod(&mut self, pod: &mut Value) {
         let containers = pod.pointer("/spec/containers").and_then(Value::as_array);
-        let names = containers.into_iter().flatten().map(|one| one["name"].clone());
+        let names = containers
+            .into_iter()
+            .flatten()
+            .map(|one| one["name"].clone());
         let names: Vec<Value> = names.collect();
         let state = self.next_start();
-        let statuses: Vec<Value> =
-            names.into_iter().map(|name| json!({ "name": name, "state": state })).collect();
+        let statuses: Vec<Value> = names
+            .into_iter()
+            .map(|name| json!({ "name": name, "state": state }))
+            .collect();
         pod["status"] = json!({ "phase": "Running", "containerStatuses": statuses });
     }
 }

@@ -63,7 +63,8 @@ impl World for FakeWorld {
 
     async fn refuse_by_policy(&self, words: &str) -> bool {
         let refusal = Refusal::Policy(words.to_owned());
-        self.fake.fail_next(Step::AddDebugContainer, Fault::Refused(refusal));
+        self.fake
+            .fail_next(Step::AddDebugContainer, Fault::Refused(refusal));
         true
     }
 
@@ -98,7 +99,9 @@ async fn with_shell() -> FakeWorld {
     let live = binding(names::DEBUG_LIVE_ROLE);
     fake.create_grant(&id(), &live).await.expect("granted");
     let container = world.debug_container(CONTAINER);
-    fake.add_debug_container(&world.pod, &container).await.expect("added");
+    fake.add_debug_container(&world.pod, &container)
+        .await
+        .expect("added");
     world
 }
 
@@ -106,7 +109,10 @@ async fn with_shell() -> FakeWorld {
 async fn every_step_fails_on_command_and_only_as_often_as_told() {
     let fake = world().await.fake;
     fake.fail_next(Step::Username, Fault::Refused(Refusal::Unauthorized));
-    assert!(matches!(fake.username().await, Err(ClusterError::Unauthorized { .. })));
+    assert!(matches!(
+        fake.username().await,
+        Err(ClusterError::Unauthorized { .. })
+    ));
     assert!(fake.username().await.is_ok());
     fake.fail_always(Step::Leftovers, Some(Fault::Unreachable));
     assert!(fake.leftovers().await.is_err());
@@ -114,7 +120,10 @@ async fn every_step_fails_on_command_and_only_as_often_as_told() {
     fake.fail_always(Step::Leftovers, None);
     assert!(fake.leftovers().await.is_ok());
     fake.set_away(true);
-    assert!(matches!(fake.username().await, Err(ClusterError::Away { .. })));
+    assert!(matches!(
+        fake.username().await,
+        Err(ClusterError::Away { .. })
+    ));
 }
 
 #[tokio::test]
@@ -127,7 +136,10 @@ async fn a_late_call_lands_when_it_is_let() {
     assert_eq!(fake.effects(), []);
     fake.land_late_calls();
     assert_eq!(fake.grants(), [names::grant_name(&id())]);
-    let done = Effect { step: Step::CreateGrant, name: names::grant_name(&id()) };
+    let done = Effect {
+        step: Step::CreateGrant,
+        name: names::grant_name(&id()),
+    };
     assert_eq!(fake.effects(), [done]);
 }
 
@@ -135,13 +147,20 @@ async fn a_late_call_lands_when_it_is_let() {
 async fn a_container_that_waits_runs_when_it_is_let() {
     let world = world().await;
     let fake = world.fake.clone();
-    fake.create_grant(&id(), &binding(names::DEBUG_LIVE_ROLE)).await.expect("granted");
+    fake.create_grant(&id(), &binding(names::DEBUG_LIVE_ROLE))
+        .await
+        .expect("granted");
     fake.next_start(Start::Waits);
     let container = world.debug_container(CONTAINER);
-    fake.add_debug_container(&world.pod, &container).await.expect("added");
+    fake.add_debug_container(&world.pod, &container)
+        .await
+        .expect("added");
     let minute = Duration::from_secs(60);
     let late = fake.await_running(&world.pod, CONTAINER, minute).await;
-    assert!(matches!(late, Err(ClusterError::CannotStart { .. })), "{late:?}");
+    assert!(
+        matches!(late, Err(ClusterError::CannotStart { .. })),
+        "{late:?}"
+    );
     let (waited, ()) = tokio::join!(fake.await_running(&world.pod, CONTAINER, minute), async {
         tokio::task::yield_now().await;
         fake.run_container(&world.pod, CONTAINER);
@@ -152,11 +171,18 @@ async fn a_container_that_waits_runs_when_it_is_let() {
 #[tokio::test]
 async fn a_lost_pod_ends_its_streams_and_is_replaced() {
     let world = with_shell().await;
-    let mut shell = world.fake.attach(&world.pod, CONTAINER).await.expect("attached");
+    let mut shell = world
+        .fake
+        .attach(&world.pod, CONTAINER)
+        .await
+        .expect("attached");
     assert_eq!(world.fake.open_streams(), 1);
     world.fake.write(&world.pod, CONTAINER, "hello");
     world.fake.lose_pod(&world.pod);
-    let first = poll_fn(|cx| shell.poll_event(cx)).await.expect("an event").expect("no error");
+    let first = poll_fn(|cx| shell.poll_event(cx))
+        .await
+        .expect("an event")
+        .expect("no error");
     assert_eq!(first, ShellEvent::Output(Bytes::from_static(b"hello")));
     assert!(poll_fn(|cx| shell.poll_event(cx)).await.is_none());
     assert_eq!(world.fake.open_streams(), 0);
@@ -167,17 +193,27 @@ async fn a_lost_pod_ends_its_streams_and_is_replaced() {
 #[tokio::test]
 async fn input_and_size_are_seen_and_a_stuck_shell_takes_none() {
     let world = with_shell().await;
-    let mut shell = world.fake.attach(&world.pod, CONTAINER).await.expect("attached");
+    let mut shell = world
+        .fake
+        .attach(&world.pod, CONTAINER)
+        .await
+        .expect("attached");
     poll_fn(|cx| shell.poll_ready(cx)).await.expect("ready");
-    shell.start_send(ShellInput::Stdin(Bytes::from_static(b"ls\r"))).expect("taken");
-    shell.start_send(ShellInput::Resize { cols: 80, rows: 24 }).expect("taken");
+    shell
+        .start_send(ShellInput::Stdin(Bytes::from_static(b"ls\r")))
+        .expect("taken");
+    shell
+        .start_send(ShellInput::Resize { cols: 80, rows: 24 })
+        .expect("taken");
     assert_eq!(world.fake.input(&world.pod, CONTAINER), b"ls\r");
     assert_eq!(world.fake.size(&world.pod, CONTAINER), Some((80, 24)));
     world.fake.set_stuck(true);
     let ready = poll_fn(|cx| std::task::Poll::Ready(shell.poll_ready(cx).is_ready())).await;
     assert!(!ready);
     world.fake.set_stuck(false);
-    poll_fn(|cx| shell.poll_ready(cx)).await.expect("ready again");
+    poll_fn(|cx| shell.poll_ready(cx))
+        .await
+        .expect("ready again");
 }
 
 #[tokio::test]
@@ -189,14 +225,24 @@ async fn a_copy_pod_is_made_under_its_own_grant_and_found_among_the_leftovers() 
         "metadata": { "namespace": NAMESPACE, "name": "web-copy", "labels": labels },
         "spec": { "containers": [{ "name": CONTAINER }] },
     });
-    fake.create_grant(&id(), &binding(names::DEBUG_LIVE_ROLE)).await.expect("granted");
+    fake.create_grant(&id(), &binding(names::DEBUG_LIVE_ROLE))
+        .await
+        .expect("granted");
     let refused = fake.create_copy_pod(&id(), &copy).await;
-    assert!(matches!(refused, Err(ClusterError::Forbidden { .. })), "{refused:?}");
+    assert!(
+        matches!(refused, Err(ClusterError::Forbidden { .. })),
+        "{refused:?}"
+    );
     let live = fake.find_grants(NAMESPACE, &id()).await.expect("found");
     fake.delete_grant(&live[0]).await.expect("deleted");
-    fake.create_grant(&id(), &binding(names::DEBUG_COPY_ROLE)).await.expect("granted");
+    fake.create_grant(&id(), &binding(names::DEBUG_COPY_ROLE))
+        .await
+        .expect("granted");
     let made = fake.create_copy_pod(&id(), &copy).await.expect("made");
-    assert_eq!(fake.create_copy_pod(&id(), &copy).await.expect("adopted"), made);
+    assert_eq!(
+        fake.create_copy_pod(&id(), &copy).await.expect("adopted"),
+        made
+    );
     let left = fake.leftovers().await.expect("looked for");
     assert!(left.iter().any(|left| left.object == made), "{left:?}");
 }
