@@ -1,1 +1,7 @@
 //! .
+
+#[cfg(any(test, feature = "testing"))]
+pub mod fakes;
+pub mod folder;
+pub mod ports;
+pub mod recording;

@@ -1,0 +1,6 @@
+//! Fakes of the ports that can fail on command, and the contracts they share with the real ones.
+//!
+//! Invariant: a fake refuses what the real adapter refuses; `contract` functions say what.
+
+pub mod clock;
+pub mod recordings;
