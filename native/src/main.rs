@@ -1,1 +1,7 @@
-fn main() {}
+//! `breakglass`: the sidecar (`serve`) and the command line, one binary.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    breakglass::cli::run()
+}

@@ -1,1 +1,21 @@
-//! .
+//! Every decision that Break-glass for Backstage makes, and nothing else.
+//!
+//! Invariant: no clock, randomness, IO or async. Time is an argument, so the same arguments give
+//! the same answer in the browser, in Node and in the sidecar.
+//! Not here: who the caller is, what the cluster says, how a row is written.
+
+pub mod access;
+pub mod limits;
+pub mod queue;
+pub mod reason;
+pub mod request;
+pub mod session;
+pub mod settings;
+pub mod sweep;
+pub mod target;
+pub mod text;
+pub mod tier;
+pub mod transition;
+
+#[cfg(test)]
+mod fixture;

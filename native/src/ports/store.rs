@@ -6,7 +6,7 @@
 
 use super::cluster::MadeObject;
 use async_trait::async_trait;
-use decisions::limits::{LimitName, Limits};
+use decisions::limits::{LimitRefusal, Limits};
 use decisions::session::{MountedVolume, Session, SessionId, State};
 use decisions::transition::{Approve, Deny, End, Extend, Review, Start};
 
@@ -49,7 +49,7 @@ pub enum Inserted {
     /// The id exists: draw again.
     IdTaken,
     /// One more would pass this limit; nothing was stored. Counted in the same transaction.
-    OverLimit(LimitName),
+    OverLimit(LimitRefusal),
 }
 
 /// Facts that opening adds to the row; `None` leaves a column as it is.
@@ -65,8 +65,6 @@ pub struct OpenedFacts {
     pub debug_container: Option<String>,
     /// `copy_pod`
     pub copy_pod: Option<String>,
-    /// `recording_key`: set when the header was saved.
-    pub recording_key: Option<String>,
 }
 
 /// What the end leaves on the row (C-20).
@@ -74,7 +72,7 @@ pub struct OpenedFacts {
 pub struct Outcome {
     /// `recycled`
     pub recycled: Option<bool>,
-    /// Key, bucket, version, hash and size; `None` while it is not saved.
+    /// The final version; `None` leaves the last checkpoint's.
     pub recording: Option<SavedRecording>,
     /// `cleanup_notes`; replaces what was there. `None` clears it.
     pub notes: Option<String>,
@@ -93,6 +91,15 @@ pub struct SavedRecording {
     pub sha256: String,
     /// `recording_bytes`
     pub bytes: u64,
+}
+
+/// An object that is not known to be gone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeldObject {
+    /// The object.
+    pub object: MadeObject,
+    /// Why it was left in place on purpose; `None` for one that is to be removed.
+    pub kept: Option<String>,
 }
 
 /// Whether this process owns the sessions (D-5).
@@ -131,8 +138,8 @@ pub trait Store: Send + Sync {
     /// Every row that is not ended, oldest deadline first (W-3).
     async fn unfinished(&self) -> Result<Vec<Session>, StoreError>;
 
-    /// Ended rows that still hold something: an object in a cluster, a process-access mark, or a
-    /// recording that is not saved (C-23, R-6). Oldest end first.
+    /// Ended rows with an object in a cluster that is not known to be gone (C-23). Those looked at
+    /// longest ago come first, so that every one gets its turn.
     async fn unsettled(&self, limit: u32) -> Result<Vec<Session>, StoreError>;
 
     /// Requested → approved.
@@ -151,6 +158,13 @@ pub trait Store: Send + Sync {
     /// Adds what opening learned; only while the row is active.
     async fn note_opened(&self, id: &SessionId, facts: &OpenedFacts) -> Result<(), StoreError>;
 
+    /// Keeps where the newest saved version of the recording is, from the header on.
+    async fn note_checkpoint(
+        &self,
+        id: &SessionId,
+        saved: &SavedRecording,
+    ) -> Result<(), StoreError>;
+
     /// Stores what the end left (C-20); only on an ended row.
     async fn note_outcome(&self, id: &SessionId, outcome: &Outcome) -> Result<(), StoreError>;
 
@@ -160,8 +174,12 @@ pub trait Store: Send + Sync {
     /// Forgets an object that is gone, by its UID.
     async fn forget_object(&self, uid: &str) -> Result<(), StoreError>;
 
+    /// Marks an object that was left in place on purpose, and why: it is watched until it is gone,
+    /// but not removed by the sweep (C-17, C-25).
+    async fn keep_object(&self, uid: &str, why: &str) -> Result<(), StoreError>;
+
     /// The objects of a session that are not known to be gone.
-    async fn objects(&self, id: &SessionId) -> Result<Vec<MadeObject>, StoreError>;
+    async fn objects(&self, id: &SessionId) -> Result<Vec<HeldObject>, StoreError>;
 
     /// Whether another unfinished session is on the same pod (C-17).
     async fn others_on_pod(&self, session: &Session) -> Result<bool, StoreError>;

@@ -1,0 +1,73 @@
+//! `breakglass serve` and `breakglass config`.
+
+use super::failure::Failure;
+use crate::app::App;
+use crate::config::{Config, LogFormat, read};
+use crate::http::error::chain;
+use crate::terminal::quiet;
+use std::future::Future;
+use std::path::Path;
+use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+
+fn configuration(path: &Path) -> Result<Config, Failure> {
+    let env = |name: &str| std::env::var(name).ok();
+    read(path, &env).map_err(|error| Failure::Usage(chain(&error)))
+}
+
+/// Says everything that is wrong with a file, or that it is fine.
+pub(super) fn check(path: &Path) -> Result<(), Failure> {
+    configuration(path)?;
+    super::print("the configuration is usable")
+}
+
+/// Runs the sidecar until SIGTERM or SIGINT.
+pub(super) fn serve(path: &Path) -> Result<(), Failure> {
+    let config = configuration(path)?;
+    logging(&config)?;
+    in_runtime(async move {
+        let app = App::build(&config).await.map_err(|error| Failure::Local(chain(&error)))?;
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let serving = app.serve(&config);
+        tokio::pin!(serving);
+        tokio::select! {
+            served = &mut serving => {
+                return served.map_err(|error| Failure::Local(chain(&error)));
+            }
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        tracing::info!("stopping");
+        app.shut_down("the backend restarts; the session goes on if it can").await;
+        serving.await.map_err(|error| Failure::Local(chain(&error)))
+    })
+}
+
+/// Logs go to stderr, one line a step (O-5). Targets that would log what passes through them stay
+/// silent whatever the filter says.
+fn logging(config: &Config) -> Result<(), Failure> {
+    let filter = EnvFilter::try_new(&config.logs.filter)
+        .map_err(|error| Failure::Usage(format!("`logs.filter`: {error}")))?;
+    let registry = tracing_subscriber::registry().with(quiet()).with(filter);
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    match config.logs.format {
+        LogFormat::Json => registry.with(lines.json().flatten_event(true)).init(),
+        LogFormat::Text => registry.with(lines.with_ansi(false)).init(),
+    }
+    Ok(())
+}
+
+/// Runs a future on the process's runtime.
+pub(super) fn in_runtime(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::Local(format!("cannot start: {error}")))?;
+    let outcome = runtime.block_on(work);
+    // A blocked read of stdin must not keep the process.
+    runtime.shutdown_timeout(std::time::Duration::from_millis(100));
+    outcome
+}

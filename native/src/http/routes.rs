@@ -1,0 +1,159 @@
+//! The routes: parse, call, answer. No decision is made here.
+
+use super::body::{json, nothing_required};
+use super::caller::caller;
+use super::error::ApiError;
+use super::upgrade::Handshake;
+use crate::app::App;
+use axum::body::Body;
+use axum::extract::{Path, Query, State};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use decisions::session::SessionId;
+use http::{HeaderMap, HeaderValue, Request, StatusCode, header};
+use serde::Deserialize;
+use serde_json::json;
+use std::sync::Arc;
+
+type Shared = State<Arc<App>>;
+
+/// Every route of the API socket.
+pub fn routes(app: Arc<App>) -> Router {
+    Router::new()
+        .route("/healthz", get(|| async { Json(json!({"status": "ok"})) }))
+        .route("/readyz", get(readyz))
+        .route("/v1/sessions", post(open).get(list))
+        .route("/v1/sessions/{id}", get(show))
+        .route("/v1/sessions/{id}/app", get(app_of))
+        .route("/v1/sessions/{id}/end", post(end))
+        .route("/v1/sessions/{id}/recording", get(recording))
+        .route("/v1/sessions/{id}/attach", get(attach))
+        .route("/v1/sessions/{id}/approve", post(not_yet))
+        .route("/v1/sessions/{id}/deny", post(not_yet))
+        .route("/v1/sessions/{id}/start", post(not_yet))
+        .route("/v1/sessions/{id}/extend", post(not_yet))
+        .route("/v1/sessions/{id}/review", post(not_yet))
+        .route("/v1/queue", get(not_yet))
+        .fallback(|| async { ApiError::NotFound("there is no such route".to_owned()) })
+        .method_not_allowed_fallback(|| async {
+            ApiError::NotFound("there is no such route for this method".to_owned())
+        })
+        .with_state(app)
+}
+
+fn session_id(text: &str) -> Result<SessionId, ApiError> {
+    SessionId::parse(text)
+        .map_err(|_| ApiError::NotFound("there is no session of this id".to_owned()))
+}
+
+async fn readyz(State(app): Shared) -> Response {
+    let missing = app.missing().await;
+    let status =
+        if missing.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (status, Json(json!({"ready": missing.is_empty(), "missing": missing}))).into_response()
+}
+
+async fn not_yet(headers: HeaderMap) -> ApiError {
+    match caller(&headers) {
+        Ok(_) => ApiError::NotImplemented(
+            "sessions that need a second person are not available in this version".to_owned(),
+        ),
+        Err(error) => error,
+    }
+}
+
+async fn open(
+    State(app): Shared,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let caller = caller(&headers)?;
+    let body = json(&headers, body).await?;
+    let at_once = headers.get_all("prefer").iter().any(|value| {
+        value.to_str().is_ok_and(|text| {
+            text.split(',').any(|part| part.trim().eq_ignore_ascii_case("respond-async"))
+        })
+    });
+    let session = app.sessions()?.open(&caller, &body, at_once).await?;
+    Ok((StatusCode::CREATED, Json(session)).into_response())
+}
+
+#[derive(Deserialize)]
+struct ListQuery {
+    #[serde(default)]
+    app: String,
+    #[serde(default)]
+    env: String,
+}
+
+async fn list(
+    State(app): Shared,
+    Query(query): Query<ListQuery>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let caller = caller(&headers)?;
+    let answer = app.sessions()?.list(&caller, &query.app, &query.env).await?;
+    Ok(Json(answer).into_response())
+}
+
+async fn show(
+    State(app): Shared,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let caller = caller(&headers)?;
+    Ok(Json(app.sessions()?.show(&caller, &session_id(&id)?).await?).into_response())
+}
+
+async fn app_of(State(app): Shared, Path(id): Path<String>) -> Result<Response, ApiError> {
+    Ok(Json(app.sessions()?.app_of(&session_id(&id)?).await?).into_response())
+}
+
+async fn end(
+    State(app): Shared,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let caller = caller(&headers)?;
+    nothing_required(&headers, body).await?;
+    Ok(Json(app.sessions()?.end_for(&caller, &session_id(&id)?).await?).into_response())
+}
+
+async fn recording(
+    State(app): Shared,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let caller = caller(&headers)?;
+    let (reading, sha256) = app.sessions()?.recording(&caller, &session_id(&id)?).await?;
+    let mut response = Response::new(Body::from_stream(reading.stream));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/x-asciicast"));
+    headers.insert(header::CONTENT_LENGTH, HeaderValue::from(reading.bytes));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    if let Ok(value) = HeaderValue::from_str(&sha256) {
+        headers.insert("x-recording-sha256", value);
+    }
+    Ok(response)
+}
+
+async fn attach(
+    State(app): Shared,
+    Path(id): Path<String>,
+    mut request: Request<Body>,
+) -> Result<Response, ApiError> {
+    let caller = caller(request.headers())?;
+    let id = session_id(&id)?;
+    let handshake = Handshake::check(&mut request)?;
+    let terminal = app.sessions()?.attach(&caller, &id).await?;
+    let (response, upgrade) = handshake.accept();
+    tokio::spawn(async move {
+        match upgrade.await {
+            Ok(stream) => terminal.attach_browser(hyper_util::rt::TokioIo::new(stream)),
+            Err(error) => tracing::debug!(session = %id, %error, "a terminal was not upgraded"),
+        }
+    });
+    Ok(response)
+}

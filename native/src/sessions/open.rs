@@ -1,0 +1,173 @@
+//! `POST /sessions`: from a request to an open session (S-5 … S-14a).
+
+use super::Sessions;
+use super::runtime::Runtime;
+use crate::http::caller::Caller;
+use crate::http::error::ApiError;
+use crate::ports::cluster::TargetFacts;
+use crate::ports::store::Inserted;
+use decisions::debug_container::{DebugSpec, debug_container};
+use decisions::mounts::{sensitive, volume_mounts};
+use decisions::pod::PodFacts;
+use decisions::request::{SessionRequest, parse_session_request};
+use decisions::session::{Mode, SESSION_ID_LENGTH, Session, SessionId, Tier};
+use decisions::target::{self, check_target};
+use decisions::tier::{TierFacts, fence_refusal, tier_for};
+use decisions::transition::{Admission, open_session};
+use serde_json::Value;
+use std::sync::Arc;
+
+/// Draws of an id before giving up; one is enough but for a broken generator.
+const DRAWS: usize = 8;
+
+impl Sessions {
+    /// Opens a session. With `at_once` it answers as soon as the row is active (S-14a).
+    ///
+    /// The opening itself runs on, whatever becomes of the caller's connection.
+    pub async fn open(
+        self: &Arc<Self>,
+        caller: &Caller,
+        body: &Value,
+        at_once: bool,
+    ) -> Result<Session, ApiError> {
+        let request = parse_session_request(body, None).map_err(ApiError::Invalid)?;
+        decisions::access::permitted(&caller.actor, decisions::session::Permission::Request)?;
+        let cluster = self.cluster(&request.cluster)?;
+        let facts = cluster.look_at(&request.namespace, &request.pod).await?;
+        let admission = self.admit(caller, &request, &facts)?;
+        self.recorder.check().await?;
+        let session = self.store_new(caller, request, admission).await?;
+
+        let runtime = Runtime::new(session.clone(), self.clock.elapsed());
+        let this = Arc::clone(self);
+        let opening = tokio::spawn(async move { this.activate(runtime).await });
+        if at_once {
+            return Ok(session);
+        }
+        match opening.await {
+            Ok(opened) => opened?,
+            Err(_) => {
+                return Err(ApiError::Unavailable(
+                    "the opening broke off; the sweep ends the session".to_owned(),
+                ));
+            }
+        }
+        self.load(&session.id).await
+    }
+
+    /// Everything that can be judged before anything is stored (S-14).
+    fn admit(
+        &self,
+        caller: &Caller,
+        request: &SessionRequest,
+        facts: &TargetFacts,
+    ) -> Result<Admission, ApiError> {
+        let pod = facts.pod.as_ref().map(PodFacts::read).transpose().map_err(|error| {
+            ApiError::Unavailable(format!("the cluster's answer is not understood: {error}"))
+        })?;
+        let judged = target::TargetFacts {
+            namespace_labels: facts.namespace_labels.clone(),
+            pod: pod.as_ref().map(target_pod),
+        };
+        let checked = check_target(request.into(), &judged, &self.settings.labels)?;
+        let tier = tier_for(&TierFacts {
+            preview: checked.preview,
+            declared: caller.declared_tier,
+            cluster: request.cluster.clone(),
+            ground_clusters: self.settings.ground_clusters.clone(),
+        })
+        .tier;
+        only_what_exists(tier, request.mode)?;
+        let labels = facts.namespace_labels.as_ref();
+        let refusal =
+            fence_refusal(tier, &request.cluster, &request.namespace, labels, &self.settings);
+        if let Some(refusal) = refusal {
+            return Err(ApiError::Conflict(refusal.to_string()));
+        }
+        // `check_target` has refused a pod that is not there.
+        let Some(pod) = pod else {
+            return Err(ApiError::NotFound("there is no such pod".to_owned()));
+        };
+        let mounts = if request.volume_access {
+            volume_mounts(&pod, &request.container)
+        } else {
+            decisions::mounts::Mounts::default()
+        };
+        // Built once without an id that matters, so that what can never start is refused here.
+        self.debug_container_of(&pod, request, &mounts)?;
+        Ok(Admission {
+            tier,
+            sensitive: sensitive(&pod, &request.container, request.process_access, &mounts),
+            pod_image: pod.container(&request.container).map(|c| c.image.clone()),
+            pod_image_id: pod.status_of(&request.container).map(|s| s.image_id.clone()),
+        })
+    }
+
+    fn debug_container_of(
+        &self,
+        pod: &PodFacts,
+        request: &SessionRequest,
+        mounts: &decisions::mounts::Mounts,
+    ) -> Result<(), ApiError> {
+        let id = SessionId::parse(&"0".repeat(SESSION_ID_LENGTH))
+            .map_err(|error| ApiError::Unavailable(error.to_string()))?;
+        let image = self.settings.debug_image().ok_or_else(|| {
+            ApiError::Unavailable("no debug image is configured".to_owned())
+        })?;
+        debug_container(&DebugSpec {
+            id: &id,
+            image,
+            pod,
+            container: &request.container,
+            process_access: request.process_access,
+            mounts: &mounts.mounts,
+            deadline_seconds: 1,
+            user: decisions::debug_container::DebugUser::default(),
+        })
+        .map(|_| ())
+        .map_err(|refusal| ApiError::Conflict(refusal.to_string()))
+    }
+
+    async fn store_new(
+        &self,
+        caller: &Caller,
+        request: SessionRequest,
+        admission: Admission,
+    ) -> Result<Session, ApiError> {
+        for _ in 0..DRAWS {
+            let Some(id) = SessionId::from_random(rand::random()) else { continue };
+            let now = self.clock.wall();
+            let opened =
+                open_session(request.clone(), admission.clone(), &caller.actor, now, id)?;
+            match self.store.insert(&opened.session, &self.settings.limits).await? {
+                Inserted::Stored => return Ok(opened.session),
+                Inserted::IdTaken => {}
+                Inserted::OverLimit(refusal) => return Err(ApiError::OverLimit(refusal)),
+            }
+        }
+        Err(ApiError::Unavailable("no free session id was found; try again".to_owned()))
+    }
+}
+
+/// What this version can open.
+fn only_what_exists(tier: Tier, mode: Mode) -> Result<(), ApiError> {
+    match (tier, mode) {
+        (Tier::Ground, Mode::Live) => Ok(()),
+        (Tier::Flight, _) => Err(ApiError::NotImplemented(
+            "this environment is Flight, and sessions that need a second person are not available \
+             in this version; nothing was stored"
+                .to_owned(),
+        )),
+        (Tier::Ground, Mode::Copy) => Err(ApiError::NotImplemented(
+            "mode `copy` is not available in this version; nothing was stored".to_owned(),
+        )),
+    }
+}
+
+pub(super) fn target_pod(pod: &PodFacts) -> target::PodFacts {
+    target::PodFacts {
+        phase: Some(pod.status.phase.clone()).filter(|phase| !phase.is_empty()),
+        deleting: pod.is_terminating(),
+        containers: pod.spec.containers.iter().map(|c| c.name.clone()).collect(),
+    }
+}

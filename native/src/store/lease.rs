@@ -1,0 +1,70 @@
+//! Who owns the sessions (D-5), by the database's own time.
+//!
+//! Invariant: at most one epoch is current. A writer holds its epoch's row against a taking over
+//! for the length of its statement, so what a former owner still sends changes nothing.
+
+use super::PgStore;
+use crate::ports::StoreError;
+use crate::ports::store::Lease;
+use std::sync::atomic::Ordering;
+
+/// How long a lease lasts without renewal (D-5).
+pub const LEASE_SECONDS: i64 = 20;
+
+/// The fence that every write carries: `$1` is the epoch, `$2` the owner.
+pub(super) const OWNED: &str =
+    "SELECT 1 FROM breakglass_owner WHERE epoch = $1 AND owner = $2 FOR KEY SHARE";
+
+/// An epoch that no owner ever has.
+pub(super) const NO_EPOCH: i64 = -1;
+
+impl PgStore {
+    pub(super) async fn take_or_renew(&self) -> Result<Lease, StoreError> {
+        let held = self.epoch.load(Ordering::SeqCst);
+        let client = self.client().await?;
+        let renewed = client
+            .execute(
+                "UPDATE breakglass_owner SET expires_at = now() + $3::int8 * interval '1 second' \
+                 WHERE epoch = $1 AND owner = $2",
+                &[&held, &self.owner, &LEASE_SECONDS],
+            )
+            .await
+            .map_err(away)?;
+        if renewed == 1 {
+            return Ok(Lease::Held { epoch: held });
+        }
+        self.epoch.store(NO_EPOCH, Ordering::SeqCst);
+        let taken = client
+            .query_opt(
+                "UPDATE breakglass_owner SET epoch = epoch + 1, owner = $1, \
+                 expires_at = now() + $2::int8 * interval '1 second' \
+                 WHERE expires_at < now() RETURNING epoch",
+                &[&self.owner, &LEASE_SECONDS],
+            )
+            .await
+            .map_err(away)?;
+        let Some(row) = taken else { return Ok(Lease::HeldByAnother) };
+        let epoch: i64 = row.try_get(0).map_err(away)?;
+        self.epoch.store(epoch, Ordering::SeqCst);
+        Ok(Lease::Held { epoch })
+    }
+
+    pub(super) async fn release(&self) -> Result<(), StoreError> {
+        let held = self.epoch.swap(NO_EPOCH, Ordering::SeqCst);
+        let client = self.client().await?;
+        client
+            .execute(
+                "UPDATE breakglass_owner SET expires_at = '-infinity' \
+                 WHERE epoch = $1 AND owner = $2",
+                &[&held, &self.owner],
+            )
+            .await
+            .map_err(away)?;
+        Ok(())
+    }
+}
+
+/// A database error whose effect is unknown or none.
+pub(super) fn away(error: tokio_postgres::Error) -> StoreError {
+    StoreError::Away(Box::new(error))
+}

@@ -1,0 +1,129 @@
+//! Repository rules that no other tool checks.
+
+use breakglass_tests::root;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Files that the repository holds, by git's own list, so that build outputs do not count.
+fn files() -> Vec<PathBuf> {
+    let listed = Command::new("git")
+        .current_dir(root())
+        .args(["ls-files", "--cached", "--others", "--exclude-standard"])
+        .output()
+        .expect("git lists the repository's files");
+    let listed = String::from_utf8(listed.stdout).expect("paths are UTF-8");
+    listed.lines().map(PathBuf::from).filter(|path| root().join(path).is_file()).collect()
+}
+
+fn text(path: &Path) -> String {
+    std::fs::read_to_string(root().join(path)).unwrap_or_default()
+}
+
+fn ends_with(path: &Path, endings: &[&str]) -> bool {
+    let name = path.to_string_lossy();
+    endings.iter().any(|ending| name.ends_with(ending))
+}
+
+fn is_source(path: &Path) -> bool {
+    let generated = ["wasm/npm/types/", "tests/golden/", "node-binding/index.d.ts"];
+    let name = path.to_string_lossy();
+    ends_with(path, &[".rs", ".ts", ".mjs", ".js", ".go", ".sh"])
+        && !generated.iter().any(|part| name.starts_with(part))
+}
+
+#[track_caller]
+fn none(problems: Vec<String>, rule: &str) {
+    assert!(problems.is_empty(), "{rule}:\n{}", problems.join("\n"));
+}
+
+#[test]
+fn a_file_has_at_most_500_lines() {
+    let long = files().into_iter().filter(|path| is_source(path)).filter_map(|path| {
+        let lines = text(&path).lines().count();
+        (lines > 500).then(|| format!("{}: {lines}", path.display()))
+    });
+    none(long.collect(), "split these files");
+}
+
+#[test]
+fn a_line_has_at_most_100_columns() {
+    let wide = files().into_iter().filter(|path| ends_with(path, &[".rs"])).flat_map(|path| {
+        let text = text(&path);
+        let wide: Vec<String> = text
+            .lines()
+            .enumerate()
+            .filter(|(_, line)| line.chars().count() > 100)
+            .map(|(number, _)| format!("{}:{}", path.display(), number + 1))
+            .collect();
+        wide
+    });
+    none(wide.collect(), "break these lines");
+}
+
+#[test]
+fn a_module_says_on_top_what_must_hold() {
+    let silent = files().into_iter().filter(|path| {
+        let name = path.to_string_lossy();
+        let in_crate = ["wasm/src", "native/src", "policies/src", "tests/"]
+            .iter()
+            .any(|crate_| name.starts_with(crate_));
+        let is_test = name.ends_with("tests.rs");
+        in_crate && ends_with(path, &[".rs"]) && !is_test && !text(path).starts_with("//!")
+    });
+    none(silent.map(|path| path.display().to_string()).collect(), "these begin without `//!`");
+}
+
+#[track_caller]
+fn only_in(name: &str, allowed: &[&str]) {
+    let elsewhere = files().into_iter().filter(|path| {
+        let file = path.to_string_lossy();
+        ends_with(path, &[".rs"])
+            && !file.starts_with("tests/")
+            && !allowed.iter().any(|prefix| file.starts_with(prefix))
+            && text(path).contains(name)
+    });
+    none(elsewhere.map(|path| path.display().to_string()).collect(), name);
+}
+
+#[test]
+fn the_browsers_door_is_one_file() {
+    only_in("wasm_bindgen", &["wasm/src/browser.rs"]);
+}
+
+#[test]
+fn adapters_alone_name_what_is_behind_the_ports() {
+    only_in("kube::", &["native/src/cluster"]);
+    only_in("tokio_postgres", &["native/src/store"]);
+    only_in("axum::", &["native/src/http"]);
+    only_in("reqwest::", &["native/src/cli"]);
+}
+
+#[test]
+fn nothing_names_an_adapter_but_the_composition_root() {
+    only_in("PgStore", &["native/src/store", "native/src/app.rs"]);
+    only_in("KubeCluster", &["native/src/cluster", "native/src/app.rs"]);
+}
+
+#[test]
+fn no_lock_file_has_a_download_address() {
+    let addressed = files().into_iter().filter(|path| {
+        ends_with(path, &["package-lock.json"]) && text(path).contains("\"resolved\": \"http")
+    });
+    none(addressed.map(|path| path.display().to_string()).collect(), "omit the addresses");
+}
+
+#[test]
+fn nothing_is_left_open() {
+    // Put together so that this file does not hold the words itself.
+    let words = ["TO", "FIX", "XX"].map(|word| match word {
+        "TO" => "TODO".to_owned(),
+        "FIX" => format!("{word}ME"),
+        other => format!("{other}X"),
+    });
+    let open = files().into_iter().filter(|path| {
+        is_source(path)
+            && !ends_with(path, &["tidy.rs"])
+            && words.iter().any(|word| text(path).contains(word.as_str()))
+    });
+    none(open.map(|path| path.display().to_string()).collect(), "finish or file these");
+}

@@ -1,0 +1,70 @@
+//! Running other programs, with their output in sight.
+
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The repository's root.
+pub(crate) fn root() -> PathBuf {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    manifest.ancestors().nth(2).unwrap_or(manifest).to_path_buf()
+}
+
+/// Tells the person something.
+pub(crate) fn say(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+/// A program in the repository's root.
+pub(crate) fn program(root: &Path, name: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(name);
+    command.current_dir(root);
+    command
+}
+
+/// Cargo, as this process was started by it.
+pub(crate) fn cargo(root: &Path, arguments: &[&str]) -> Command {
+    let name = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = program(root, name);
+    command.args(arguments);
+    command
+}
+
+/// Runs it; a failure names the command.
+pub(crate) fn run(command: &mut Command) -> Result<(), String> {
+    let named = named(command);
+    match command.stdin(Stdio::null()).status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("`{named}` failed: {status}")),
+        Err(error) => Err(format!("`{named}` cannot be started: {error}")),
+    }
+}
+
+/// Runs it, shows its stdout as it comes and gives each line to `see`; answers whether it
+/// succeeded.
+pub(crate) fn watch(command: &mut Command, mut see: impl FnMut(&str)) -> Result<bool, String> {
+    let named = named(command);
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|error| format!("`{named}` cannot be started: {error}"))?;
+    if let Some(stdout) = child.stdout.take() {
+        let mut own = std::io::stdout();
+        for line in BufReader::new(stdout).split(b'\n') {
+            let line = line.map_err(|error| format!("`{named}`: {error}"))?;
+            let line = String::from_utf8_lossy(&line);
+            let _ = writeln!(own, "{line}");
+            see(&line);
+        }
+    }
+    let status = child.wait().map_err(|error| format!("`{named}`: {error}"))?;
+    Ok(status.success())
+}
+
+fn named(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    let words: Vec<_> = words.map(|word| word.to_string_lossy().into_owned()).collect();
+    words.join(" ")
+}

@@ -1,0 +1,224 @@
+//! `cargo xtask test`: every test there is, in parts.
+//!
+//! Invariant: a part that cannot run fails, unless it is named in `--skip`; the last line says
+//! how many tests passed, failed and were skipped.
+
+use crate::run::{cargo, program, say, watch};
+use crate::{bindings, cluster, demo, install};
+use clap::Args;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::Instant;
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// The inner loop: formats, lints and runs what needs no server
+    #[arg(long)]
+    fast: bool,
+    /// Parts to leave out, such as `cluster,browser`
+    #[arg(long, value_delimiter = ',')]
+    skip: Vec<String>,
+    /// Runs these parts alone
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+}
+
+/// How many tests did what.
+#[derive(Default)]
+struct Count {
+    passed: u64,
+    failed: u64,
+    skipped: u64,
+}
+
+struct Part {
+    name: &'static str,
+    fast: bool,
+    what: &'static str,
+    run: fn(&Path, &mut Count) -> Result<(), String>,
+}
+
+const PARTS: [Part; 11] = [
+    Part { name: "lint", fast: true, what: "format and lints", run: lint },
+    Part { name: "unit", fast: true, what: "rules, formats, state machines", run: unit },
+    Part { name: "tidy", fast: true, what: "the repository's own rules", run: tidy },
+    Part { name: "bindings", fast: false, what: "the doors to Node and the browser", run: doors },
+    Part { name: "vectors", fast: false, what: "one set of answers in Node", run: vectors },
+    Part { name: "browser", fast: false, what: "the same answers in Chromium", run: browser },
+    Part { name: "shim", fast: false, what: "the Backstage plugin", run: shim },
+    Part { name: "store", fast: false, what: "the store on a real Postgres", run: store },
+    Part { name: "standin", fast: false, what: "sessions on the stand-in", run: standin },
+    Part { name: "demo", fast: false, what: "the demo, typed by a script", run: smoke },
+    Part { name: "cluster", fast: false, what: "a real Kubernetes", run: real_cluster },
+];
+
+/// Runs the parts that the options choose.
+pub(crate) fn test(root: &Path, options: &Options) -> ExitCode {
+    for name in options.skip.iter().chain(&options.only) {
+        if !PARTS.iter().any(|part| part.name == name) {
+            let names: Vec<_> = PARTS.iter().map(|part| part.name).collect();
+            say(&format!("there is no part `{name}`; there are {}", names.join(", ")));
+            return ExitCode::from(2);
+        }
+    }
+    let mut count = Count::default();
+    let mut problems = Vec::new();
+    for part in &PARTS {
+        let named = |list: &[String]| list.iter().any(|name| name == part.name);
+        if (options.fast && !part.fast) || (!options.only.is_empty() && !named(&options.only)) {
+            continue;
+        }
+        if named(&options.skip) {
+            say(&format!("── {}: skipped as asked", part.name));
+            count.skipped += 1;
+            continue;
+        }
+        say(&format!("── {}: {}", part.name, part.what));
+        #[expect(clippy::disallowed_methods, reason = "how long a part took, for the person")]
+        let started = Instant::now();
+        let before = count.failed;
+        if let Err(problem) = (part.run)(root, &mut count) {
+            if count.failed == before {
+                count.failed += 1;
+            }
+            problems.push(format!("{}: {problem}", part.name));
+        }
+        say(&format!("── {}: {:.0} s", part.name, started.elapsed().as_secs_f64()));
+    }
+    for problem in &problems {
+        say(&format!("failed: {problem}"));
+    }
+    #[expect(clippy::print_stdout, reason = "the closing line is this command's answer")]
+    {
+        let Count { passed, failed, skipped } = count;
+        println!("{passed} passed, {failed} failed, {skipped} skipped");
+    }
+    if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Runs a test command and adds up what its runner says.
+fn tests(command: &mut Command, count: &mut Count) -> Result<(), String> {
+    let before = count.passed + count.failed;
+    let succeeded = watch(command, |line| {
+        // cargo test: `test result: ok. 3 passed; 0 failed; 1 ignored; …`
+        if let Some(result) = line.strip_prefix("test result: ") {
+            count.passed += number_before(result, " passed");
+            count.failed += number_before(result, " failed");
+            count.skipped += number_before(result, " ignored");
+        }
+        // node's test runner: `ℹ pass 3`, or `# pass 3` where stdout is not a terminal
+        let line = line.trim_start_matches(['ℹ', '#', ' ']);
+        for (word, into) in [
+            ("pass ", &mut count.passed),
+            ("fail ", &mut count.failed),
+            ("skipped ", &mut count.skipped),
+        ] {
+            *into += line.strip_prefix(word).and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
+        }
+    })?;
+    if count.passed + count.failed == before {
+        return Err("its runner ran no test".to_owned());
+    }
+    if succeeded { Ok(()) } else { Err("tests failed; see above".to_owned()) }
+}
+
+fn number_before(text: &str, word: &str) -> u64 {
+    let Some(end) = text.find(word) else { return 0 };
+    let digits = text[..end].rsplit(|c: char| !c.is_ascii_digit()).next();
+    digits.and_then(|digits| digits.parse().ok()).unwrap_or(0)
+}
+
+fn checked(command: &mut Command, count: &mut Count) -> Result<(), String> {
+    if watch(command, |_| {})? {
+        count.passed += 1;
+        Ok(())
+    } else {
+        count.failed += 1;
+        Err("see above".to_owned())
+    }
+}
+
+fn lint(root: &Path, count: &mut Count) -> Result<(), String> {
+    checked(&mut cargo(root, &["fmt", "--all", "--check"]), count)?;
+    let clippy = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
+    checked(&mut cargo(root, &clippy), count)
+}
+
+fn unit(root: &Path, count: &mut Count) -> Result<(), String> {
+    tests(&mut cargo(root, &["test", "--workspace", "--lib", "--bins"]), count)?;
+    tests(&mut cargo(root, &["test", "-p", "decisions", "--test", "vectors"]), count)
+}
+
+fn tidy(root: &Path, count: &mut Count) -> Result<(), String> {
+    tests(&mut cargo(root, &["test", "-p", "breakglass-tests", "--test", "tidy"]), count)
+}
+
+fn doors(root: &Path, count: &mut Count) -> Result<(), String> {
+    install::wasm_target(root)?;
+    install::node_packages(root)?;
+    bindings::check(root).map_err(|error| error.to_string())?;
+    count.passed += 1;
+    Ok(())
+}
+
+fn node_tests(root: &Path, file: &str, count: &mut Count) -> Result<(), String> {
+    tests(program(root, "node").args(["--test", file]), count)
+}
+
+fn vectors(root: &Path, count: &mut Count) -> Result<(), String> {
+    node_tests(root, "tests/vectors/node.test.mjs", count)
+}
+
+fn browser(root: &Path, count: &mut Count) -> Result<(), String> {
+    install::debian(root, &install::BROWSER)?;
+    node_tests(root, "tests/vectors/browser.test.mjs", count)
+}
+
+fn shim(root: &Path, count: &mut Count) -> Result<(), String> {
+    install::node_packages(root)?;
+    checked(program(root, "npm").args(["run", "build"]), count)?;
+    tests(program(root, "npm").args(["test"]), count)
+}
+
+fn store(root: &Path, count: &mut Count) -> Result<(), String> {
+    install::node_packages(root)?;
+    integration(root, "store_on_postgres", count)
+}
+
+fn integration(root: &Path, name: &str, count: &mut Count) -> Result<(), String> {
+    tests(&mut cargo(root, &["test", "-p", "breakglass-tests", "--test", name]), count)
+}
+
+fn standin(root: &Path, count: &mut Count) -> Result<(), String> {
+    install::node_packages(root)?;
+    demo::build(root)?;
+    for name in ["kube_on_standin", "sidecar", "sessions"] {
+        integration(root, name, count)?;
+    }
+    Ok(())
+}
+
+fn smoke(root: &Path, count: &mut Count) -> Result<(), String> {
+    demo::smoke(root, None)?;
+    count.passed += 1;
+    Ok(())
+}
+
+fn real_cluster(root: &Path, count: &mut Count) -> Result<(), String> {
+    install::node_packages(root)?;
+    demo::build(root)?;
+    let dir: PathBuf = std::env::temp_dir().join("breakglass-test-cluster");
+    cluster::install_what_is_missing(root)?;
+    cluster::up(&dir).map_err(|error| error.to_string())?;
+    let ran = on_cluster(root, &dir, count);
+    let down = cluster::down(&dir).map_err(|error| error.to_string());
+    ran.and(down)
+}
+
+fn on_cluster(root: &Path, dir: &Path, count: &mut Count) -> Result<(), String> {
+    for name in ["rbac_on_a_real_cluster", "session_on_a_real_cluster"] {
+        let mut command = cargo(root, &["test", "-p", "breakglass-tests", "--test", name]);
+        tests(command.env("BREAKGLASS_TEST_CLUSTER", dir), count)?;
+    }
+    Ok(())
+}
