@@ -259,8 +259,9 @@ impl App {
         self.first_sweep_done.store(false, Ordering::Release);
         for runtime in self.sessions.runtimes().all() {
             if let Some(terminal) = runtime.terminal.get() {
-                terminal.abandon("another backend took the session over");
+                terminal.detach_all("another backend took the session over");
             }
+            runtime.abandoned.cancel();
             self.sessions.runtimes().remove(&runtime.session().id);
         }
     }
