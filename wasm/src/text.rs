@@ -43,6 +43,27 @@ pub fn has_control(text: &str) -> bool {
         .any(|c| c.is_control() && !matches!(c, '\t' | '\n' | '\r'))
 }
 
+/// Somebody else's words as one line that can be kept and shown: every run of white space and
+/// control characters is one space, and what is longer than `max` scalar values ends in `…`.
+pub fn one_line(text: &str, max: usize) -> String {
+    let gap = |c: char| c.is_whitespace() || c.is_control();
+    let mut line = String::new();
+    let mut left = max;
+    for word in text.split(gap).filter(|word| !word.is_empty()) {
+        let space = if line.is_empty() { "" } else { " " };
+        for c in space.chars().chain(word.chars()) {
+            if left == 0 {
+                line.pop();
+                line.push('…');
+                return line;
+            }
+            line.push(c);
+            left -= 1;
+        }
+    }
+    line
+}
+
 /// Whether the text is an absolute http(s) URL that is safe to keep and to show as a link.
 ///
 /// Stricter than a browser: `http://` or `https://` in any case, a host of letters, digits, `-`,
@@ -126,6 +147,16 @@ mod tests {
             let text = format!("{kept}a{kept}");
             assert_eq!(trimmed(&text), text, "{kept:?}");
         }
+    }
+
+    #[test]
+    fn other_peoples_words_become_one_bounded_line() {
+        assert_eq!(one_line(" a\r\n\0b\u{1b}[2J\tc ", 99), "a b [2J c");
+        assert_eq!(one_line("", 5), "");
+        assert_eq!(one_line("12345", 5), "12345");
+        assert_eq!(one_line("12345 ", 5), "12345");
+        assert_eq!(one_line("123456", 5), "1234…");
+        assert_eq!(one_line("1234 6", 5), "1234…");
     }
 
     #[test]
