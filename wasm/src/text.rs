@@ -29,11 +29,11 @@ pub fn trimmed(text: &str) -> &str {
     text.trim_matches(char::is_whitespace)
 }
 
-/// Whether the text is a plain name: `^[A-Za-z0-9._-]+$`, and neither `.` nor `..` (S-5), so that
-/// it can stand in a path, an object key or a label without being quoted. Says nothing of length.
-pub fn is_plain_name(text: &str) -> bool {
+/// Whether the text is a plain name of at most `max` characters: `^[A-Za-z0-9._-]+$`, and neither
+/// `.` nor `..` (S-5), so that it can stand in a path, an object key or a query without quotes.
+pub fn is_plain_name(text: &str, max: usize) -> bool {
     let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
-    !text.is_empty() && text.bytes().all(plain) && !matches!(text, "." | "..")
+    (1..=max).contains(&text.len()) && text.bytes().all(plain) && !matches!(text, "." | "..")
 }
 
 /// Whether a reason or note holds a control character other than tab, line feed and carriage
@@ -162,13 +162,14 @@ mod tests {
     #[test]
     fn a_plain_name_can_stand_in_a_path() {
         for name in ["a", "A.b_c-9", "...", ".hidden", "-", "a..b"] {
-            assert!(is_plain_name(name), "{name:?}");
+            assert!(is_plain_name(name, NAME_MAX), "{name:?}");
         }
         for name in [
             "", ".", "..", "a/b", "a b", "a\n", "é", "a\0", "../x", "a%2f", "аpp",
         ] {
-            assert!(!is_plain_name(name), "{name:?}");
+            assert!(!is_plain_name(name, NAME_MAX), "{name:?}");
         }
+        assert!(is_plain_name("abc", 3) && !is_plain_name("abcd", 3));
     }
 
     #[test]

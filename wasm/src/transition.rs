@@ -280,9 +280,12 @@ pub fn end_by_user(session: &Session, actor: &Actor, now: Timestamp) -> Result<E
     })
 }
 
-/// The system ends a session for a reason that `sweep_action`, a terminal or an opening found. A
-/// deadline's reason is taken for a deadline that struck: the row must still have it. For an active
-/// session that is the caller's word, since the runtime's clock decides (W-4).
+/// The system ends a session for a reason that `sweep_action`, a terminal or an opening found.
+///
+/// A deadline's reason is taken for the deadline that `session` carries, and the row must still
+/// carry it. For an active session that it struck is the caller's word, since the runtime's clock
+/// decides (W-4); so pass the session as the runtime knows it, not one read since: an extension
+/// that was stored in between must win.
 ///
 /// # Errors
 /// The reason is a person's, or not one of the session's state; or the deadline of a request or
@@ -369,6 +372,17 @@ pub fn end_at_deadline(
         });
     }
     end_by_system(session, reason, now)
+}
+
+/// The session as people see it at this moment: one past its deadline is over, with its reason,
+/// since its deadline, whether or not the sweep has written that. `runtime` as in `sweep_action`.
+#[must_use]
+pub fn as_seen(mut session: Session, runtime: Option<RuntimeAges>, now: Timestamp) -> Session {
+    if let Ok(mut end) = end_at_deadline(&session, runtime, now) {
+        end.at = session.expires_at;
+        let _holds_on_its_own_row = Claim::from(end).apply(&mut session);
+    }
+    session
 }
 
 /// Somebody other than the requester reviews an ended glass-broken session, once (S-2).

@@ -469,9 +469,9 @@ proptest! {
                 &request.container,
             ];
             for name in names {
-                prop_assert!(is_plain_name(name) && name.len() <= 253);
+                prop_assert!(is_plain_name(name, 253));
             }
-            prop_assert!(request.container.len() <= 63);
+            prop_assert!(is_plain_name(&request.container, 63));
             prop_assert!(DURATIONS_MINUTES.contains(&request.duration_minutes));
             prop_assert!((1..=REASON_MAX).contains(&request.reason.chars().count()));
             prop_assert_eq!(request.reason.trim(), &request.reason);
