@@ -285,6 +285,14 @@ fn a_session_is_extended_once_by_a_quarter_of_an_hour_from_its_deadline() {
     assert!(!second.apply(&mut row));
     let again = extend(&row, &requester(), None, at("+3m")).unwrap_err();
     assert_eq!(again, Refusal::AlreadyExtended);
+    let same_deadline = Session {
+        extended_at: Some(at("+1m")),
+        ..fixture::active()
+    };
+    assert!(
+        !second.holds(&same_deadline),
+        "an extension is had once, whatever the deadline says"
+    );
 }
 
 #[test]
