@@ -27,6 +27,8 @@ const DEADLINE_MARGIN_SECONDS: u32 = 60;
 ///   `sleep` is missing or is killed, the session is over at once; without a `/dev/null`, where no
 ///   shell starts a watcher, nothing starts. It checks that the outer shell is there, so that it
 ///   never hits a stranger with the same number.
+/// - Its parent is the shell that it kills. The usual name for that, two dollar signs, would not
+///   arrive: Kubernetes makes one of two, and replaces `$(NAME)`, in every command.
 /// - Then one line is awaited, unechoed: the sidecar sends the terminal's size and then a newline
 ///   when the first terminal attaches, so that no prompt is lost and the first one fits. Keys that
 ///   signal are ignored until then.
@@ -39,7 +41,8 @@ pub const LAUNCHER: &str = r#": </dev/null >/dev/null || exit 126
 trap : INT QUIT TSTP
 /bin/sh -c '
 trap "" INT QUIT TSTP
-(sleep "$1"; kill -0 "$PPID" && kill -KILL "$$") </dev/null >/dev/null 2>&1 &
+/bin/sh -c "sleep \"\$1\"; kill -0 \"\$2\" && kill -KILL \"\$PPID\"" breakglass "$1" "$PPID" \
+</dev/null >/dev/null 2>&1 &
 stty -echo 2>/dev/null
 IFS= read -r line
 stty echo 2>/dev/null

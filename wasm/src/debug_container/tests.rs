@@ -287,6 +287,16 @@ fn the_launcher_takes_its_deadline_as_an_argument_and_never_signals_everybody() 
     assert!(!LAUNCHER.contains("kill -1") && !LAUNCHER.contains(" -1\n"));
 }
 
+#[test]
+fn kubernetes_passes_the_launcher_on_as_it_is() {
+    for special in ["$$", "$("] {
+        assert!(
+            !LAUNCHER.contains(special),
+            "{special} is not what the container would get"
+        );
+    }
+}
+
 proptest! {
     #[test]
     fn every_debug_container_is_one_that_the_policy_takes(
