@@ -210,9 +210,19 @@ mod tests {
         let request = with_upgrade(collection.attach("web-0", &params).expect("a request"), "k");
         assert_eq!(request.method(), http::Method::GET);
         assert_eq!(
-            request.uri(),
-            "/api/v1/namespaces/shop/pods/web-0/attach?stdin=true&stdout=true&tty=true&container=debug-abc"
+            request.uri().path(),
+            "/api/v1/namespaces/shop/pods/web-0/attach"
         );
+        let query = request.uri().query().expect("a query");
+        for wanted in [
+            "stdin=true",
+            "stdout=true",
+            "tty=true",
+            "container=debug-abc",
+        ] {
+            assert!(query.split('&').any(|pair| pair == wanted), "{query}");
+        }
+        assert!(!query.contains("stderr"), "{query}");
         let offered = request
             .headers()
             .get_all(SEC_WEBSOCKET_PROTOCOL)

@@ -23,6 +23,7 @@ use tokio::time::Instant;
 /// A refused credential is not read again sooner than this: a plugin is not run in a loop.
 const REBUILD_AFTER: Duration = Duration::from_secs(5);
 const IDLE_CONNECTION: Duration = Duration::from_secs(60);
+const IDLE_CONNECTIONS: usize = 8;
 const KEEPALIVE: Duration = Duration::from_secs(15);
 
 type Building = Shared<BoxFuture<'static, Result<Client, Arc<str>>>>;
@@ -216,6 +217,7 @@ fn client(config: kube::Config, connect_timeout: Duration) -> kube::Result<Clien
     let pool = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
         .pool_timer(TokioTimer::new())
         .pool_idle_timeout(IDLE_CONNECTION)
+        .pool_max_idle_per_host(IDLE_CONNECTIONS)
         .build::<_, Body>(tls);
     let service = tower::ServiceBuilder::new()
         .layer(config.base_uri_layer())

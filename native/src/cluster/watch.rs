@@ -18,9 +18,12 @@ use kube::client::Body;
 use serde::Deserialize;
 use serde_json::Value;
 use std::time::Duration;
+use tokio::time::Instant;
 
-/// One watch; after it the pod is read again, with a token of its own where tokens are minted.
+/// One watch; after it the pod is read again.
 const WATCH_SECONDS: u64 = 60;
+/// A minted token lives for 600 s, and is not used for a watch that it would not survive.
+const CALLER_LIVES: Duration = Duration::from_secs(300);
 /// A pod is 1.5 MiB at most; its JSON may be a little more.
 const EVENT_MAX: usize = 4 << 20;
 
@@ -57,9 +60,10 @@ pub(super) async fn until<T: Send>(
     let mut patience = Patience::for_state(bound);
     let mut rights = Patience::for_rights();
     let mut watchable = true;
+    let mut step: Option<(Caller<'_>, Instant)> = None;
     loop {
-        let (seen, caller) = match read(cluster, &place, pod).await {
-            Ok(read) => read,
+        let seen = match read(cluster, &mut step, &place).await {
+            Ok(found) => found.filter(|found| is(pod, found)),
             // The grant may be younger than what this API server knows of it (C-8).
             Err(ClusterError::Forbidden { .. }) if rights.again().await => continue,
             // An API server that is away for minutes is no reason to give up early (C-24).
@@ -75,8 +79,8 @@ pub(super) async fn until<T: Send>(
             return Ok(Some(answer));
         }
         let version = seen.as_ref().and_then(|pod| meta(pod, "resourceVersion"));
-        if let (true, Some(version)) = (watchable, version) {
-            let watch = watch(&caller, &place, pod, version, &mut judge);
+        if let (true, Some(version), Some((caller, _))) = (watchable, version, &step) {
+            let watch = watch(caller, &place, pod, version, &mut judge);
             match tokio::time::timeout(patience.left(), watch).await {
                 Ok(Watched::Decided(answer)) => return Ok(Some(answer)),
                 Ok(Watched::Ended) => {}
@@ -90,14 +94,18 @@ pub(super) async fn until<T: Send>(
     }
 }
 
+/// Reads the pod. A wait may outlive a minted token: its caller is another after a while.
 async fn read<'c>(
     cluster: &'c KubeCluster,
+    step: &mut Option<(Caller<'c>, Instant)>,
     place: &Place<'_>,
-    pod: &PodRef,
-) -> Result<(Option<Value>, Caller<'c>), ClusterError> {
-    let caller = cluster.reach.caller().await?;
-    let seen = place.get(&caller).await?;
-    Ok((seen.filter(|found| is(pod, found)), caller))
+) -> Result<Option<Value>, ClusterError> {
+    let caller = match step.take() {
+        Some((caller, since)) if since.elapsed() < CALLER_LIVES => (caller, since),
+        Some(_) | None => (cluster.reach.caller().await?, Instant::now()),
+    };
+    let (caller, _) = step.insert(caller);
+    place.get(caller).await
 }
 
 /// Whether this is the pod that is meant, and not another of its name (C-26).
