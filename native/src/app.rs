@@ -11,7 +11,7 @@ use crate::http::error::{ApiError, chain};
 use crate::http::routes::routes;
 use crate::http::socket::Socket;
 use crate::ports::store::Lease;
-use crate::ports::{Clusters, Elapsed};
+use crate::ports::Elapsed;
 use crate::sessions::{Sessions, World};
 use crate::store::{LEASE_SECONDS, PgStore};
 use crate::sweep::Sweep;
@@ -37,9 +37,15 @@ pub enum StartError {
         #[source]
         source: std::io::Error,
     },
-    /// The clusters' configuration cannot be used.
-    #[error("the clusters' configuration cannot be used")]
-    Cluster(#[source] cluster::ConfigError),
+    /// A cluster's configuration cannot be used.
+    #[error("cluster `{name}`")]
+    Cluster {
+        /// The cluster's name.
+        name: String,
+        /// Why not.
+        #[source]
+        source: cluster::ConfigError,
+    },
     /// The database's configuration cannot be used.
     #[error("the database's configuration cannot be used")]
     Database(#[source] crate::ports::StoreError),
@@ -65,14 +71,15 @@ enum Ownership {
 
 impl App {
     /// Builds the sidecar on the real world.
-    pub fn build(config: &Config) -> Result<Arc<Self>, StartError> {
+    pub async fn build(config: &Config) -> Result<Arc<Self>, StartError> {
         let store = PgStore::new(&config.database, owner_name()).map_err(StartError::Database)?;
         let folder = &config.recordings.folder;
         let world = World {
             clock: Arc::new(SystemClock),
             store: Arc::new(store),
-            clusters: cluster::clusters(&config.clusters, &config.installation)
-                .map_err(StartError::Cluster)?,
+            clusters: cluster::connect(&config.clusters, &config.installation)
+                .await
+                .map_err(|(name, source)| StartError::Cluster { name, source })?,
             recordings: Arc::new(FolderRecordings::new(folder.path.clone(), &folder.name)),
         };
         Ok(Self::on(config, world))

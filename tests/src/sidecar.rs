@@ -152,11 +152,11 @@ impl SidecarHere {
     pub async fn start(settings: &Settings) -> Result<Self, StageError> {
         let config = settings.config()?;
         let clock = Arc::new(FakeClock::new());
-        let failed = |what: &'static str| move |error| StageError::of(what, error);
         let store = PgStore::new(&config.database, format!("here-{}", settings.name))
             .map_err(|error| StageError::of("the store", error))?;
-        let clusters = breakglass::cluster::clusters(&config.clusters, &config.installation)
-            .map_err(|error| StageError::of("the clusters", error))?;
+        let clusters = breakglass::cluster::connect(&config.clusters, &config.installation)
+            .await
+            .map_err(|(name, error)| StageError::of(name, error))?;
         let folder = &config.recordings.folder;
         let world = World {
             clock: clock.clone(),
@@ -171,9 +171,7 @@ impl SidecarHere {
                 tracing::error!(%error, "the sidecar stopped");
             }
         });
-        ready(&settings.socket(), Duration::from_secs(60))
-            .await
-            .map_err(failed("the sidecar here"))?;
+        ready(&settings.socket(), Duration::from_secs(60)).await?;
         Ok(Self { app, clock, serving })
     }
 }

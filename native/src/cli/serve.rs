@@ -28,7 +28,7 @@ pub(super) fn serve(path: &Path) -> Result<(), Failure> {
     let config = configuration(path)?;
     logging(&config)?;
     in_runtime(async move {
-        let app = App::build(&config).map_err(|error| Failure::Local(chain(&error)))?;
+        let app = App::build(&config).await.map_err(|error| Failure::Local(chain(&error)))?;
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         let serving = app.serve(&config);
