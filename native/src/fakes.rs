@@ -4,3 +4,4 @@
 
 pub mod clock;
 pub mod recordings;
+pub mod shell;

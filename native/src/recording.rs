@@ -10,6 +10,7 @@ mod events;
 pub mod live;
 pub mod schedule;
 pub mod spool;
+mod verified;
 
 pub use cast::{CastEncoder, Header};
 pub use events::{Event, read_event, read_header};
