@@ -6,3 +6,4 @@ pub mod clock;
 pub mod cluster;
 pub mod cluster_contract;
 pub mod recordings;
+pub mod shell;

@@ -11,6 +11,7 @@ pub mod live;
 mod open;
 pub mod schedule;
 pub mod spool;
+mod verified;
 
 pub use cast::{CastEncoder, Header};
 pub use events::{Event, read_event, read_header};

@@ -8,7 +8,8 @@
 use super::cast::{CastEncoder, Header};
 use super::schedule::{SMALL_WITHIN, checkpoint_due_after};
 use super::spool::{self, Prefix, Recovered, Spool, SpoolError};
-use crate::ports::recordings::Content;
+use super::verified::verified;
+use crate::ports::recordings::{Content, Location, Reading};
 use crate::ports::store::SavedRecording;
 use crate::ports::{Clock, Elapsed, RecordingError, Recordings};
 use bytes::Bytes;
@@ -57,6 +58,19 @@ impl Recorder {
     /// Why no session may open.
     pub async fn check(&self) -> Result<(), RecordingError> {
         self.recordings.check().await
+    }
+
+    /// Opens a saved recording by its version. The stream breaks off with `Damaged` when what was
+    /// read is not what its row says.
+    ///
+    /// # Errors
+    /// It is not there, or the store is away.
+    pub async fn open(&self, at: &Location, sha256: &str) -> Result<Reading, RecordingError> {
+        let reading = self.recordings.get(at).await?;
+        Ok(Reading {
+            bytes: reading.bytes,
+            stream: verified(reading.stream, sha256),
+        })
     }
 
     /// Starts a recording: its header is in the spool and in the store when this returns.
