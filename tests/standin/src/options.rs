@@ -90,8 +90,16 @@ impl Options {
             delays: Delays::default(),
             minor_version: 35,
             accounts: vec![
-                account("breakglass", User::service_account("tower", "breakglass"), at_rest),
-                account("backend", User::service_account("tower", "backend"), vec![mint]),
+                account(
+                    "breakglass",
+                    User::service_account("tower", "breakglass"),
+                    at_rest,
+                ),
+                account(
+                    "backend",
+                    User::service_account("tower", "backend"),
+                    vec![mint],
+                ),
                 account("admin", admin, Vec::new()),
             ],
             namespaces: vec![("tower".to_owned(), json!({}))],
@@ -136,7 +144,11 @@ impl Options {
     pub fn account(mut self, context: &str, user: &str, rules: Vec<Rule>) -> Self {
         let user = User::named(user);
         self.accounts.retain(|account| account.context != context);
-        self.accounts.push(Account { context: context.to_owned(), user, rules });
+        self.accounts.push(Account {
+            context: context.to_owned(),
+            user,
+            rules,
+        });
         self
     }
 
@@ -144,14 +156,21 @@ impl Options {
     /// and owners, which a Backstage installation usually may read).
     #[must_use]
     pub fn bare_rights(self) -> Self {
-        self.account("breakglass", "system:serviceaccount:tower:breakglass", rights_at_rest())
+        self.account(
+            "breakglass",
+            "system:serviceaccount:tower:breakglass",
+            rights_at_rest(),
+        )
     }
 }
 
 impl Default for Options {
     fn default() -> Self {
         Self::empty()
-            .namespace("shop", &[("hangar.io/app", "shop"), ("hangar.io/env", "dev")])
+            .namespace(
+                "shop",
+                &[("hangar.io/app", "shop"), ("hangar.io/env", "dev")],
+            )
             .app(AppSeed::new("shop", "shop").replicas(2))
     }
 }
@@ -250,13 +269,21 @@ impl AppSeed {
 }
 
 fn to_map(pairs: &[(&str, &str)]) -> Value {
-    pairs.iter().map(|&(key, value)| (key.to_owned(), Value::from(value))).collect()
+    pairs
+        .iter()
+        .map(|&(key, value)| (key.to_owned(), Value::from(value)))
+        .collect()
 }
 
 impl Options {
     /// The rules that stand for a user of this name.
     pub(crate) fn rules_of(&self, user: &str) -> Vec<Rule> {
-        let account = self.accounts.iter().find(|account| account.user.name == user);
-        account.map(|account| account.rules.clone()).unwrap_or_default()
+        let account = self
+            .accounts
+            .iter()
+            .find(|account| account.user.name == user);
+        account
+            .map(|account| account.rules.clone())
+            .unwrap_or_default()
     }
 }

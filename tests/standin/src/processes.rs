@@ -43,7 +43,9 @@ fn to_pid(raw: u32) -> Option<Pid> {
 }
 
 fn all_processes() -> Vec<u32> {
-    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
+    let Ok(entries) = std::fs::read_dir("/proc") else {
+        return Vec::new();
+    };
     entries
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .filter(|&pid| pid != std::process::id())
@@ -51,12 +53,19 @@ fn all_processes() -> Vec<u32> {
 }
 
 fn has_variable(pid: u32, wanted: &[u8]) -> bool {
-    let Ok(environment) = std::fs::read(format!("/proc/{pid}/environ")) else { return false };
-    environment.split(|&byte| byte == 0).any(|variable| variable == wanted)
+    let Ok(environment) = std::fs::read(format!("/proc/{pid}/environ")) else {
+        return false;
+    };
+    environment
+        .split(|&byte| byte == 0)
+        .any(|variable| variable == wanted)
 }
 
 fn is_zombie(pid: u32) -> bool {
-    let Ok(text) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return true };
+    let Ok(text) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else {
+        return true;
+    };
     // The name is in parentheses and may contain any character; the state follows it.
-    text.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('Z'))
+    text.rsplit_once(") ")
+        .is_none_or(|(_, rest)| rest.starts_with('Z'))
 }
