@@ -68,10 +68,7 @@ async fn main() -> std::process::ExitCode {
 }
 
 async fn run(arguments: Arguments) -> Result<(), Failure> {
-    let mut options = Options {
-        port: arguments.port,
-        ..Options::default()
-    };
+    let mut options = Options::default().port(arguments.port);
     for text in &arguments.namespaces {
         options = add_namespace(options, text)?;
     }

@@ -57,12 +57,9 @@ impl Default for Delays {
 /// `shop` in it, and the three accounts of [`crate::Standin::kubeconfig`].
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The port on 127.0.0.1; 0 chooses a free one.
-    pub port: u16,
-    /// How long things take.
-    pub delays: Delays,
-    /// Kubernetes' minor version: from 35 a WebSocket attach needs `create` beside `get` (C-27).
-    pub minor_version: u32,
+    pub(crate) port: u16,
+    pub(crate) delays: Delays,
+    pub(crate) minor_version: u32,
     pub(crate) accounts: Vec<Account>,
     pub(crate) namespaces: Vec<(String, Value)>,
     pub(crate) apps: Vec<AppSeed>,
@@ -105,6 +102,28 @@ impl Options {
             namespaces: vec![("tower".to_owned(), json!({}))],
             apps: Vec::new(),
             budgets: Vec::new(),
+        }
+    }
+
+    /// The port on 127.0.0.1; 0, the default, chooses a free one.
+    #[must_use]
+    pub fn port(self, port: u16) -> Self {
+        Self { port, ..self }
+    }
+
+    /// How long things take.
+    #[must_use]
+    pub fn delays(self, delays: Delays) -> Self {
+        Self { delays, ..self }
+    }
+
+    /// Kubernetes' minor version; from 35, the default, a WebSocket attach needs `create` beside
+    /// `get` (C-27).
+    #[must_use]
+    pub fn minor_version(self, minor_version: u32) -> Self {
+        Self {
+            minor_version,
+            ..self
         }
     }
 

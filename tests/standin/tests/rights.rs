@@ -250,11 +250,9 @@ async fn a_minted_token_is_for_its_audience_and_at_least_ten_minutes() {
 async fn before_1_35_attach_needs_get_alone() {
     let rules = || vec![standin::Rule::new("", &["pods/attach"], &["get"])];
     for (minor, allowed) in [(34, true), (35, false)] {
-        let options = Options {
-            minor_version: minor,
-            ..Options::default()
-        }
-        .account("old", "old", rules());
+        let options = Options::default()
+            .minor_version(minor)
+            .account("old", "old", rules());
         let standin = Standin::start(options).await.expect("a stand-in");
         let (pod, _) = first_pod(&standin);
         running(&standin, &pod, "debug-a", &["standin-echo"]).await;
