@@ -1,5 +1,6 @@
 //! Attach, and the containers behind it, on the wire.
 
+#[allow(dead_code, reason = "each test program uses a part of it")]
 mod common;
 
 use common::{

@@ -1,5 +1,6 @@
 //! Each fault, as its victim sees it.
 
+#[allow(dead_code, reason = "each test program uses a part of it")]
 mod common;
 
 use std::time::Duration;

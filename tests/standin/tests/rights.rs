@@ -1,5 +1,6 @@
 //! Who may do what: without the grant each step fails, with it each step passes (C-2a).
 
+#[allow(dead_code, reason = "each test program uses a part of it")]
 mod common;
 
 use std::time::Duration;
