@@ -1,14 +1,24 @@
 //! The client that the adapter uses, against the stand-in.
 
-use futures_util::{StreamExt, TryStreamExt};
+use futures_util::TryStreamExt;
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::rbac::v1::RoleBinding;
-use kube::api::{Api, AttachParams, ListParams, Patch, PatchParams, PostParams, WatchParams};
+use kube::api::{
+    Api, AttachParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams,
+};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::json;
 use standin::{DEBUG_IMAGE, LIVE_ROLE, Options, Standin};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+/// Bounds a step, and says which one took too long.
+async fn within<T>(what: &str, step: impl Future<Output = T>) -> T {
+    let bound = std::time::Duration::from_secs(10);
+    tokio::time::timeout(bound, step)
+        .await
+        .unwrap_or_else(|_| panic!("too long: {what}"))
+}
 
 async fn client(standin: &Standin) -> kube::Client {
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -68,25 +78,42 @@ async fn a_whole_live_session_runs_through_the_real_client() {
     pods.patch_ephemeral_containers(&name, &PatchParams::default(), &Patch::Strategic(&patch))
         .await
         .expect("a debug container");
-    while let Some(event) = events.try_next().await.expect("an event") {
-        let text = format!("{event:?}");
-        if text.contains("debug-a")
-            && text.contains("running: Some")
-            && text.contains("tower-debug")
-            && standin.processes().len() == 1
-        {
-            break;
+    let waiting = async {
+        while let Some(event) = events.try_next().await.expect("an event") {
+            if let WatchEvent::Modified(pod) = event
+                && let Some(status) = pod.status.and_then(|pod| pod.ephemeral_container_statuses)
+                && status[0]
+                    .state
+                    .as_ref()
+                    .is_some_and(|state| state.running.is_some())
+            {
+                return;
+            }
         }
-    }
+        panic!("the watch ended");
+    };
+    within("the debug container in the watch", waiting).await;
     let params = AttachParams::interactive_tty().container("debug-a");
-    let mut attached = pods.attach(&name, &params).await.expect("a stream");
+    let mut attached = within("the attach", pods.attach(&name, &params))
+        .await
+        .expect("a stream");
     let mut keys = attached.stdin().expect("stdin");
     let mut output = attached.stdout().expect("stdout");
     keys.write_all(b"echo $((40+2))\rexit\r")
         .await
         .expect("keys");
     let mut seen = String::new();
-    output.read_to_string(&mut seen).await.expect("output");
+    let mut buffer = [0; 1024];
+    let reading = async {
+        loop {
+            match output.read(&mut buffer).await.expect("output") {
+                0 => return,
+                length => seen.push_str(&String::from_utf8_lossy(&buffer[..length])),
+            }
+        }
+    };
+    let ended = tokio::time::timeout(std::time::Duration::from_secs(10), reading).await;
+    assert!(ended.is_ok(), "the output never ended: {seen}");
     assert!(seen.contains("\n42\r"), "{seen}");
     let status = attached
         .take_status()
@@ -94,7 +121,7 @@ async fn a_whole_live_session_runs_through_the_real_client() {
         .await
         .expect("a status");
     assert_eq!(status.status.as_deref(), Some("Success"));
-    drop(events.next());
+    drop(events);
     bindings
         .delete("tower-breakglass-1", &Default::default())
         .await
