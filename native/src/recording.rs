@@ -8,7 +8,6 @@
 pub mod cast;
 mod events;
 pub mod live;
-mod open;
 pub mod schedule;
 pub mod spool;
 mod verified;

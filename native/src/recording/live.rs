@@ -60,12 +60,16 @@ impl Recorder {
         self.recordings.check().await
     }
 
-    /// Opens a saved recording by its version. The stream breaks off with `Damaged` when what was
-    /// read is not what its row says.
+    /// Opens a saved recording by its version, after hashing it whole: not a byte of what is not
+    /// what its row says is given away. What changes while it is read breaks off.
     ///
     /// # Errors
-    /// It is not there, or the store is away.
+    /// It is not there, the store is away, or `Damaged`.
     pub async fn open(&self, at: &Location, sha256: &str) -> Result<Reading, RecordingError> {
+        let mut checking = verified(self.recordings.get(at).await?.stream, sha256);
+        while let Some(chunk) = checking.next().await {
+            chunk?;
+        }
         let reading = self.recordings.get(at).await?;
         Ok(Reading {
             bytes: reading.bytes,
