@@ -19,6 +19,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
+use futures_util::StreamExt;
 use std::time::Duration;
 
 /// How long an event may be in the spool without being on the disk; the sync itself takes the
