@@ -121,10 +121,7 @@ async fn qk53_a_right_that_arrives_late_is_waited_for() {
         grant: Duration::from_millis(800),
         ..Delays::default()
     };
-    let options = Options {
-        delays,
-        ..Options::default()
-    };
+    let options = Options::default().delays(delays);
     let world = world_of(options, |folder| context(folder, "breakglass")).await;
     let id = world.grant().await;
     let pod = world.pod().await;
