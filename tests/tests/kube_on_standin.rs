@@ -8,7 +8,7 @@ use decisions::names;
 use decisions::session::SessionId;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
-use serde_json::{Value, json};
+use serde_json::json;
 use standin::{Delays, Options, RequestFault, RequestMatch, Standin, StartFault};
 use std::collections::BTreeMap;
 use std::time::Duration;
