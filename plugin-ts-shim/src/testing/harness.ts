@@ -100,7 +100,14 @@ export async function startBackend(options: TestBackendOptions): Promise<TestBac
   );
   for (const feature of options.features ?? []) backend.add(feature);
   backend.add(glidepathPlugin);
-  await backend.start();
+  try {
+    await backend.start();
+  } catch (error) {
+    // The server listens before plugins start, and would keep the process alive.
+    await backend.stop().catch(() => undefined);
+    server?.close();
+    throw error;
+  }
   const { port } = server?.address() as AddressInfo;
   return {
     port,
