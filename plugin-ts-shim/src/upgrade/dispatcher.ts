@@ -109,7 +109,8 @@ export class UpgradeDispatcher {
       this.#dispatch(server, { request, socket, head });
     };
     this.#listeners.set(server, onUpgrade);
-    server.on('upgrade', onUpgrade);
+    // First of all, so that what others do to a socket can be told from what they found.
+    server.prependListener('upgrade', onUpgrade);
     this.#options.logger.debug('taking terminal connections from the HTTP server');
   }
 
