@@ -59,7 +59,9 @@ export class Access {
     const { auth } = this.#options;
     const credentials = await auth.authenticate(token);
     if (!auth.isPrincipal(credentials, 'user')) {
-      throw new NotAllowedError('this endpoint is for people: it does not take service credentials');
+      throw new NotAllowedError(
+        'this endpoint is for people: it does not take service credentials',
+      );
     }
     return asPerson(credentials);
   }
@@ -92,7 +94,9 @@ export class Access {
         throw this.#notAnswered(toError(cause));
       });
     if (answers.length !== questions.length) {
-      throw this.#notAnswered(new Error(`${answers.length} answers to ${questions.length} questions`));
+      throw this.#notAnswered(
+        new Error(`${answers.length} answers to ${questions.length} questions`),
+      );
     }
     return breakglassPermissions
       .filter((_, index) => answers[index]?.result === AuthorizeResult.ALLOW)
@@ -117,7 +121,10 @@ export class Access {
       return info.ownershipEntityRefs.some(ref => config.reviewers.has(ref.toLowerCase()));
     } catch (error) {
       // It only adds a right, so its absence is safe.
-      logger.warn('group membership could not be read, so the caller is no reviewer', toError(error));
+      logger.warn(
+        'group membership could not be read, so the caller is no reviewer',
+        toError(error),
+      );
       return false;
     }
   }
@@ -126,7 +133,9 @@ export class Access {
 /** Refuses what only looks like a person: another plugin that acts on a person's behalf. */
 function asPerson(credentials: BackstageCredentials<BackstageUserPrincipal>): User {
   if (credentials.principal.actor) {
-    throw new NotAllowedError('this endpoint is for people: it does not take delegated credentials');
+    throw new NotAllowedError(
+      'this endpoint is for people: it does not take delegated credentials',
+    );
   }
   return { ref: credentials.principal.userEntityRef.toLowerCase(), credentials };
 }

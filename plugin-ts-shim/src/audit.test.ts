@@ -1,6 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { AuditorService, AuditorServiceEvent, LoggerService } from '@backstage/backend-plugin-api';
+import type {
+  AuditorService,
+  AuditorServiceEvent,
+  LoggerService,
+} from '@backstage/backend-plugin-api';
 import { Audit, type AuditedAction } from './audit';
 
 const ACTION: AuditedAction = {

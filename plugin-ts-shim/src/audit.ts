@@ -12,7 +12,7 @@ import type { Request } from 'express';
 /** What an action is, for the runbook's log query. */
 export interface AuditedAction {
   readonly eventId: 'tower-write' | 'tower-breakglass-recording';
-  readonly action: 'request' | 'end' | 'attach' | 'download' | 'play';
+  readonly action: 'request' | 'end' | 'attach' | 'detach' | 'download' | 'play';
   readonly permission: string;
   /** The person, as verified. */
   readonly initiator: string;
@@ -26,7 +26,8 @@ export interface AuditedAction {
 }
 
 /** What is learned later: it is added to the event when it finishes. */
-export type AuditedFacts = Pick<AuditedAction, 'app' | 'entityRef' | 'env' | 'session'> & JsonObject;
+export type AuditedFacts = Pick<AuditedAction, 'app' | 'entityRef' | 'env' | 'session'> &
+  JsonObject;
 
 /** Adds what an action learns about itself; may be called any number of times. */
 export type Learn = (facts: AuditedFacts) => void;

@@ -18,7 +18,10 @@ const read = (breakglass: JsonObject, more: JsonObject = {}) =>
 test('what is not said has the documented default', () => {
   const config = read({});
   assert.equal(config.entityRefOf('Shop'), 'component:default/shop');
-  assert.deepEqual([...config.allowedOrigins], ['https://tower.test', 'https://backstage.test:8443']);
+  assert.deepEqual(
+    [...config.allowedOrigins],
+    ['https://tower.test', 'https://backstage.test:8443'],
+  );
   assert.deepEqual(config.basePaths, ['', '/portal']);
   assert.equal(config.listenPort, 7007);
   assert.equal(config.sidecar, undefined);

@@ -78,7 +78,10 @@ function readOrigins(root: RootConfigService, config: Config): ReadonlySet<strin
   }
   for (const text of config.getOptionalStringArray('allowedOrigins') ?? []) {
     if (!URL.canParse(text) || new URL(text).origin !== text) {
-      throw wrong('allowedOrigins', `\`${text}\` is not an origin such as \`https://tower.example\``);
+      throw wrong(
+        'allowedOrigins',
+        `\`${text}\` is not an origin such as \`https://tower.example\``,
+      );
     }
     origins.add(text);
   }
@@ -103,7 +106,8 @@ function readListenPort(root: RootConfigService): number | undefined {
 function readEntityRefPattern(config: Config): (app: string) => string {
   const pattern = config.getOptionalString('appEntityRef') ?? `component:default/${APP}`;
   const refOf = (app: string) => stringifyEntityRef(parseEntityRef(pattern.replaceAll(APP, app)));
-  if (!pattern.includes(APP)) throw wrong('appEntityRef', `\`${pattern}\` does not contain \`${APP}\``);
+  if (!pattern.includes(APP))
+    throw wrong('appEntityRef', `\`${pattern}\` does not contain \`${APP}\``);
   try {
     refOf('x');
   } catch (error) {
@@ -136,7 +140,10 @@ function readSidecar(config: Config): SidecarProcessConfig | undefined {
     throw wrong('sidecar', 'has both `args` and `configPath`; `args` already says everything');
   }
   if (args) return { command, args };
-  return { command, args: ['serve', ...(configPath === undefined ? [] : ['--config', configPath])] };
+  return {
+    command,
+    args: ['serve', ...(configPath === undefined ? [] : ['--config', configPath])],
+  };
 }
 
 function wrong(key: string, what: string): InputError {

@@ -9,7 +9,11 @@ import { SIDECAR_AWAY } from './sidecar/errors';
 
 export interface HealthAnswer {
   readonly status: 200 | 503;
-  readonly body: { readonly status: string; readonly reason?: string; readonly missing?: readonly string[] };
+  readonly body: {
+    readonly status: string;
+    readonly reason?: string;
+    readonly missing?: readonly string[];
+  };
 }
 
 const REMEMBERED_MS = 1_000;

@@ -46,13 +46,21 @@ interface Answer {
   readonly headers: Headers;
 }
 
-async function call(path: string, token: string | undefined, init: RequestInit = {}): Promise<Answer> {
+async function call(
+  path: string,
+  token: string | undefined,
+  init: RequestInit = {},
+): Promise<Answer> {
   const authorization = token === undefined ? {} : { authorization: `Bearer ${token}` };
   const headers = { ...authorization, ...init.headers };
   const response = await fetch(`${backend?.url}${path}`, { ...init, headers });
   const text = await response.text();
   const isJson = response.headers.get('content-type')?.includes('json');
-  return { status: response.status, body: isJson ? JSON.parse(text) : text, headers: response.headers };
+  return {
+    status: response.status,
+    body: isJson ? JSON.parse(text) : text,
+    headers: response.headers,
+  };
 }
 
 const post = (path: string, token: string | undefined, body?: unknown) =>
@@ -87,7 +95,14 @@ test('the list asks for the app of the query and passes the names on', async () 
   assert.equal(sidecar.calls.at(-1)?.path, '/v1/sessions?app=shop&env=staging');
 });
 
-for (const query of ['', '?app=shop', '?app=shop&env=', '?app=..&env=x', '?app[]=a&env=x', '?app=a%2Fb&env=x']) {
+for (const query of [
+  '',
+  '?app=shop',
+  '?app=shop&env=',
+  '?app=..&env=x',
+  '?app[]=a&env=x',
+  '?app=a%2Fb&env=x',
+]) {
   test(`the list refuses the query \`${query}\` and names the field`, async () => {
     await start();
     const answer = await call(`/sessions${query}`, TOKENS.alice);
@@ -106,7 +121,10 @@ test('a session is requested, answered with 201, and audited with its id', async
   assert.equal(event?.eventId, 'tower-write');
   assert.equal(event?.status, 'succeeded');
   assert.equal(event?.severityLevel, 'medium');
-  const { app, env, action, initiator, permission, session } = event?.meta as Record<string, unknown>;
+  const { app, env, action, initiator, permission, session } = event?.meta as Record<
+    string,
+    unknown
+  >;
   assert.deepEqual(
     { app, env, action, initiator, permission, session },
     {
@@ -141,7 +159,10 @@ test('broken glass is audited as critical, and needs its own permission or the o
   assert.equal((await post('/sessions', TOKENS.alice, body)).status, 403);
   assert.deepEqual(
     audited().map(event => [event.severityLevel, event.status]),
-    [['critical', 'succeeded'], ['critical', 'failed']],
+    [
+      ['critical', 'succeeded'],
+      ['critical', 'failed'],
+    ],
   );
 });
 
@@ -166,7 +187,10 @@ test('an end by somebody else is refused and the refusal audited', async () => {
   assert.equal(answer.status, 403);
   assert.equal(answer.body.error.name, 'NotAllowedError');
   assert.equal(sidecar.callsTo(`/v1/sessions/${ID}/end`).length, 0);
-  assert.deepEqual(audited().map(event => event.status), ['failed']);
+  assert.deepEqual(
+    audited().map(event => event.status),
+    ['failed'],
+  );
 });
 
 test('an admin and the approver may end it', async () => {
@@ -204,10 +228,13 @@ test('a sensitive recording is audited as high, a refusal of it too', async () =
   const { audited } = await start();
   const answer = await call(`/sessions/${ID}/recording`, TOKENS.alice);
   assert.equal(answer.status, 403);
-  assert.deepEqual(audited().map(e => [e.severityLevel, e.status]), [['high', 'failed']]);
+  assert.deepEqual(
+    audited().map(e => [e.severityLevel, e.status]),
+    [['high', 'failed']],
+  );
 });
 
-test('a recording past its retention is 410 in the sidecar\'s words', async () => {
+test("a recording past its retention is 410 in the sidecar's words", async () => {
   await start();
   const body = errorBody(410, 'GoneError', 'the recording is past its retention');
   sidecar.failNext(/recording/, { kind: 'answer', status: 410, body });
@@ -224,6 +251,36 @@ test('field problems of the sidecar reach the form', async () => {
   const answer = await post('/sessions', TOKENS.alice, BODY);
   assert.equal(answer.status, 400);
   assert.deepEqual(answer.body.error.problems, problems);
+});
+
+test('B-2 a wrong request is refused field by field before the sidecar sees it, and audited', async () => {
+  const { audited } = await start();
+  const wrong = { ...BODY, pod: '..', durationMinutes: 20, processAccess: true, mode: 'copy' };
+  const { status, body } = await post('/sessions', TOKENS.alice, wrong);
+  assert.equal(status, 400);
+  const problems = body.error.problems as Array<{ field: string; code: string; message: string }>;
+  assert.deepEqual(problems.map(problem => problem.field).sort(), [
+    'durationMinutes',
+    'pod',
+    'processAccess',
+  ]);
+  const told = problems.map(problem => `${problem.field}: ${problem.message}`);
+  assert.equal(body.error.message, told.join('; '));
+  assert.equal(sidecar.calls.length, 0);
+  assert.deepEqual(
+    audited().map(event => event.status),
+    ['failed'],
+  );
+});
+
+test("B-2 hostile bodies are the client's error: depth, lists, unpaired surrogates", async () => {
+  await start();
+  const deep = `{"app":${'['.repeat(30_000)}${']'.repeat(30_000)}}`;
+  const bodies = [deep, '[]', '{}', JSON.stringify({ ...BODY, app: '\ud800' })];
+  for (const body of bodies) {
+    assert.equal((await post('/sessions', TOKENS.alice, body)).status, 400, body.slice(0, 20));
+  }
+  assert.equal(sidecar.calls.length, 0);
 });
 
 test('what is not a protocol answer becomes 502 and says so', async () => {
@@ -271,7 +328,7 @@ test('an id that is none, or unknown, is 404 and never a path of the sidecar', a
   assert.deepEqual([...paths], ['/v1/sessions/session00099/app']);
 });
 
-test('qX11 a session under another app\'s name is 404', async () => {
+test("qX11 a session under another app's name is 404", async () => {
   await start();
   assert.equal((await call(`/sessions/${ID}?app=bank`, TOKENS.alice)).status, 404);
   assert.equal((await call(`/sessions/${ID}?app=shop`, TOKENS.alice)).status, 200);
@@ -307,7 +364,7 @@ test('qB293 service and delegated credentials are 403 on every route', async () 
   assert.equal(sidecar.calls.length, 0);
 });
 
-test('qB296 every permission is asked at once, with the app\'s entity', async () => {
+test("qB296 every permission is asked at once, with the app's entity", async () => {
   const { asked } = await start({ breakglass: { appEntityRef: 'resource:apps/<app>' } });
   await call(`/sessions/${ID}`, TOKENS.alice);
   assert.equal(asked.length, 1);
@@ -321,7 +378,9 @@ test('qB296 every permission is asked at once, with the app\'s entity', async ()
 });
 
 test('qB296 a conditional answer is a refusal, and so are too few answers', async () => {
-  const conditional = { 'user:default/Alice tower.breakglass.request': AuthorizeResult.CONDITIONAL };
+  const conditional = {
+    'user:default/Alice tower.breakglass.request': AuthorizeResult.CONDITIONAL,
+  };
   await start({ answers: conditional });
   assert.equal((await call(`/sessions/${ID}`, TOKENS.alice)).status, 403);
   await backend?.stop();
@@ -386,14 +445,14 @@ test('a sidecar that resets a connection in the middle is away, and nothing is s
 for (const [what, config] of [
   ['permissions are off', { permission: { enabled: false } }],
   ['nothing is configured', { glidepath: {} }],
-  ['the socket\'s path is relative', { glidepath: { breakglass: { socketPath: 'x.sock' } } }],
+  ["the socket's path is relative", { glidepath: { breakglass: { socketPath: 'x.sock' } } }],
 ] as const) {
   test(`qB310 the plugin does not start where ${what}`, async () => {
     await assert.rejects(start({ config }), /glidepath.*startup|breakglass|permission/s);
   });
 }
 
-test('qB289 a token of 8 KiB is judged, one beyond the server\'s limit is 431', async () => {
+test("qB289 a token of 8 KiB is judged, one beyond the server's limit is 431", async () => {
   await start();
   assert.equal((await call(`/sessions/${ID}`, 'x'.repeat(8 * 1024))).status, 401);
   assert.equal((await call(`/sessions/${ID}`, 'x'.repeat(17 * 1024))).status, 431);

@@ -12,6 +12,7 @@ import { SidecarClient } from './sidecar/SidecarClient';
 import { Supervisor } from './supervise';
 import { Attach } from './upgrade/attach';
 import { UpgradeDispatcher } from './upgrade/dispatcher';
+import { TerminalWatch } from './upgrade/watch';
 
 /**
  * The backend plugin `glidepath`. It fails to start only where it is misconfigured; a sidecar
@@ -41,12 +42,14 @@ export const glidepathPlugin = createBackendPlugin({
         const access = new Access({ ...services, config });
         const audit = new Audit(services);
         const sidecar = new SidecarClient({ socketPath: config.socketPath });
+        const watch = new TerminalWatch({ access, audit, logger });
         const attach: Attach = new Attach({
           access,
           audit,
           sidecar,
           allowedOrigins: config.allowedOrigins,
           logger,
+          watch,
           hold: socket => dispatcher.hold(socket),
         });
         const dispatcher: UpgradeDispatcher = new UpgradeDispatcher({
@@ -58,11 +61,10 @@ export const glidepathPlugin = createBackendPlugin({
         });
         const health = new Health(sidecar);
         const first = dispatcher.middleware;
-        httpRouter.use(createRouter({ access, audit, health, logger, sidecar, first }));
+        httpRouter.use(createRouter({ access, audit, health, sidecar, watch, first }));
         httpRouter.addAuthPolicy({ path: '/breakglass/health', allow: 'unauthenticated' });
 
-        const supervisor =
-          config.sidecar && new Supervisor({ command: config.sidecar, logger });
+        const supervisor = config.sidecar && new Supervisor({ command: config.sidecar, logger });
         if (supervisor && process.env.NODE_ENV === 'production') {
           logger.warn(
             '`glidepath.breakglass.sidecar` is for development: every restart of Backstage ' +
@@ -84,7 +86,11 @@ export const glidepathPlugin = createBackendPlugin({
  * Registers `/breakglass/attach?session=<id>` where Backstage routes WebSockets itself: it takes
  * exact paths only, so the session cannot be part of this one. Says whether it did.
  */
-function registerAlias(httpRouter: HttpRouterService, attach: Attach, logger: LoggerService): boolean {
+function registerAlias(
+  httpRouter: HttpRouterService,
+  attach: Attach,
+  logger: LoggerService,
+): boolean {
   // Backstage before 1.57 does not have it.
   const add: HttpRouterService['addWebSocketHandler'] | undefined = httpRouter.addWebSocketHandler;
   if (!add) return false;

@@ -7,7 +7,6 @@
  */
 import { randomUUID } from 'node:crypto';
 import { pipeline } from 'node:stream/promises';
-import type { LoggerService } from '@backstage/backend-plugin-api';
 import { InputError, NotAllowedError, NotFoundError, NotImplementedError } from '@backstage/errors';
 import express, { type Request, type RequestHandler, type Response } from 'express';
 import PromiseRouter from 'express-promise-router';
@@ -17,13 +16,14 @@ import { judgeSessionRequest, requireName } from './decisions';
 import type { Health } from './health';
 import { isSessionId, sessionPath, type Caller, type SessionFacts } from './sidecar/protocol';
 import type { SidecarClient } from './sidecar/SidecarClient';
+import type { TerminalWatch } from './upgrade/watch';
 
 export interface RouterOptions {
   readonly access: Access;
   readonly audit: Audit;
   readonly health: Health;
-  readonly logger: LoggerService;
   readonly sidecar: SidecarClient;
+  readonly watch: TerminalWatch;
   /** Runs before everything else, see `UpgradeDispatcher.middleware`. */
   readonly first: RequestHandler;
 }
@@ -48,7 +48,9 @@ export function createRouter(options: RouterOptions): express.Router {
   router.use(options.first);
   router.get('/breakglass/health', (_, res) => routes.health(res));
   const json = express.json({ limit: BODY_LIMIT_BYTES, type: () => true });
-  router.post('/breakglass/sessions', json, unreadable, (req: Request, res: Response) => routes.open(req, res));
+  router.post('/breakglass/sessions', json, unreadable, (req: Request, res: Response) =>
+    routes.open(req, res),
+  );
   router.get('/breakglass/sessions', (req, res) => routes.list(req, res));
   router.get('/breakglass/sessions/:id', (req, res) => routes.show(req, res));
   router.post('/breakglass/sessions/:id/end', (req, res) => routes.end(req, res));
@@ -93,7 +95,8 @@ class Routes {
       audit.refused(action, refusal),
     );
     const { app, env, glassBroken } = judged;
-    const broken = glassBroken && ({ permission: 'tower.breakglass.self', severity: 'critical' } as const);
+    const broken =
+      glassBroken && ({ permission: 'tower.breakglass.self', severity: 'critical' } as const);
     const about = { app, env, entityRef: access.entityRefOf(app), ...broken };
     const answer = await audit.run({ ...action, ...about }, async learn => {
       const caller = await access.callerFor(user, app);
@@ -101,7 +104,7 @@ class Routes {
       requireAny(caller, glassBroken ? ['self', 'request'] : ['request']);
       const headers = { ...requestId(req), ...prefer(req) };
       const path = '/v1/sessions';
-      const call = { method: 'POST', path, caller, headers, body: judged.body, opens: true } as const;
+      const call = { method: 'POST', path, caller, headers, body: judged, opens: true } as const;
       const opened = await sidecar.json(call);
       learn(factsOfOpened(opened.body));
       return opened;
@@ -117,25 +120,39 @@ class Routes {
     const caller = await access.callerFor(user, app);
     requireAny(caller, ['request']);
     const path = `/v1/sessions?${new URLSearchParams({ app, env })}`;
-    const { status, body } = await sidecar.json({ method: 'GET', path, caller, headers: requestId(req) });
+    const { status, body } = await sidecar.json({
+      method: 'GET',
+      path,
+      caller,
+      headers: requestId(req),
+    });
     res.status(status).json(body);
   }
 
   async show(req: Request, res: Response): Promise<void> {
     const { access, sidecar } = this.#options;
     const user = await access.userOfRequest(req);
-    const { id, facts } = await this.#session(req);
+    const { id, facts } = await this.#session(req, user);
     const caller = await access.callerFor(user, facts.app);
     requireAny(caller, ['request']);
     const path = sessionPath(id);
-    const { status, body } = await sidecar.json({ method: 'GET', path, caller, headers: requestId(req) });
+    const { status, body } = await sidecar.json({
+      method: 'GET',
+      path,
+      caller,
+      headers: requestId(req),
+    });
     res.status(status).json(body);
   }
 
   async end(req: Request, res: Response): Promise<void> {
     const { access, sidecar } = this.#options;
     const user = await access.userOfRequest(req);
-    const kind = { eventId: 'tower-write', action: 'end', permission: 'tower.breakglass.terminate' };
+    const kind = {
+      eventId: 'tower-write',
+      action: 'end',
+      permission: 'tower.breakglass.terminate',
+    };
     const answer = await this.#onSession(req, user, kind as Kind, async (id, facts) => {
       const caller = await access.callerFor(user, facts.app);
       requireMayEnd(caller, facts);
@@ -161,7 +178,9 @@ class Routes {
         'cache-control': 'private, no-store, no-transform',
         'x-content-type-options': 'nosniff',
         ...pick(cast.headers, ['content-length', 'x-recording-sha256']),
-        ...(action === 'download' && { 'content-disposition': `attachment; filename="${id}.cast"` }),
+        ...(action === 'download' && {
+          'content-disposition': `attachment; filename="${id}.cast"`,
+        }),
       });
       await pipeline(cast, res);
     });
@@ -187,7 +206,7 @@ class Routes {
     const { access, audit } = this.#options;
     const severity = 'medium';
     const action: AuditedAction = { ...kind, initiator: user.ref, severity, request: req };
-    const { id, facts } = await this.#session(req).catch(refusal => {
+    const { id, facts } = await this.#session(req, user).catch(refusal => {
       const named = isSessionId(req.params.id ?? '') && { session: req.params.id as string };
       return audit.refused({ ...action, ...named }, refusal);
     });
@@ -200,12 +219,13 @@ class Routes {
   }
 
   /** The session of the path, if there is one and it is of the app that the caller says. */
-  async #session(req: Request): Promise<{ id: string; facts: SessionFacts }> {
+  async #session(req: Request, user: User): Promise<{ id: string; facts: SessionFacts }> {
     const id = req.params.id ?? '';
     if (!isSessionId(id)) throw new NotFoundError('there is no such session');
     const facts = await this.#options.sidecar.sessionFacts(id);
     const { app = facts.app, env = facts.env } = req.query;
     if (app !== facts.app || env !== facts.env) throw new NotFoundError('there is no such session');
+    this.#options.watch.renew(id, user);
     return { id, facts };
   }
 }

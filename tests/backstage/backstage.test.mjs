@@ -98,19 +98,19 @@ test('the example policy: owners request and approve, admins all, others nothing
   assert.equal((await requestOn('bank', tokens.dave)).status, 201);
 });
 
-test('an app that is not in the catalog is nobody\'s but the admins\'', async () => {
+test("an app that is not in the catalog is nobody's but the admins'", async () => {
   assert.equal((await requestOn('nothing', tokens.alice)).status, 403);
   assert.equal((await requestOn('nothing', tokens.carol)).status, 201);
 });
 
-test('broken glass is for admins; an owner\'s is left to the tier, which the sidecar knows', async () => {
+test("broken glass is for admins; an owner's is left to the tier, which the sidecar knows", async () => {
   assert.equal((await requestOn('shop', tokens.dave, { glassBroken: true })).status, 403);
   assert.equal((await requestOn('shop', tokens.carol, { glassBroken: true })).status, 201);
   await requestOn('shop', tokens.alice, { glassBroken: true });
   assert.ok(!sidecar.calls.at(-1).caller.allowed.includes('self'));
 });
 
-test('another user\'s terminal is 403, his own end is his, an admin may end it', async () => {
+test("another user's terminal is 403, his own end is his, an admin may end it", async () => {
   sidecar.sessions.set('session00002', aSession());
   const path = '/sessions/session00002/attach';
   assert.equal((await attach(tokens.bob, { path })).status, 403);
@@ -120,7 +120,7 @@ test('another user\'s terminal is 403, his own end is his, an admin may end it',
   assert.equal((await attach(tokens.alice, { path })).status, 410);
 });
 
-test('qB293 static tokens, restricted or not, are 403 for people\'s routes and terminals', async () => {
+test("qB293 static tokens, restricted or not, are 403 for people's routes and terminals", async () => {
   for (const token of ['static-unrestricted-0123456789', 'static-restricted-0123456789']) {
     assert.equal((await requestOn('shop', token)).status, 403, token);
     assert.equal((await call('/queue', token)).status, 403, token);
@@ -153,7 +153,10 @@ test('qB268 Signals and terminals live side by side, in any order', async () => 
     return socket;
   };
   const sockets = [await signals(), (await attach(tokens.alice)).socket, await signals()];
-  assert.deepEqual(sockets.map(socket => socket.readyState), [1, 1, 1]);
+  assert.deepEqual(
+    sockets.map(socket => socket.readyState),
+    [1, 1, 1],
+  );
   for (const socket of sockets) socket.terminate();
 });
 

@@ -80,7 +80,11 @@ test('an idle connection that the sidecar closed does not fail the next read', a
 test('an answer that is too large, not JSON, or not facts is a bad answer', async () => {
   for (const body of [`"${'x'.repeat(4096)}"`, '<html>', '{"app":"shop"}', 'null']) {
     sidecar.failNext(/./, { kind: 'answer', status: 200, body });
-    assert.equal(statusOf(await failure(client.sessionFacts('session00001'))), 502, body.slice(0, 9));
+    assert.equal(
+      statusOf(await failure(client.sessionFacts('session00001'))),
+      502,
+      body.slice(0, 9),
+    );
   }
 });
 

@@ -165,7 +165,8 @@ export class SidecarClient {
       });
       request.once('timeout', () => request.destroy(new Error('no answer in time')));
       request.once('error', (cause: NodeJS.ErrnoException) => {
-        const stale = request.reusedSocket && (cause.code === 'ECONNRESET' || cause.code === 'EPIPE');
+        const stale =
+          request.reusedSocket && (cause.code === 'ECONNRESET' || cause.code === 'EPIPE');
         reject(stale ? new StaleConnection() : sidecarAway(cause));
       });
       if (call.body === undefined) request.end();

@@ -60,7 +60,8 @@ const OWN_FIELDS = new Set(['name', 'message', 'stack', 'cause', 'statusCode', '
  * are the sidecar's; so is the status, which a name alone would not always give (413, 410).
  */
 export function errorFromAnswer(status: number, body: unknown): Error {
-  const told = typeof body === 'object' && body !== null && 'error' in body ? body.error : undefined;
+  const told =
+    typeof body === 'object' && body !== null && 'error' in body ? body.error : undefined;
   if (typeof told !== 'object' || told === null) {
     return new BadSidecarAnswerError(`status ${status} without an error`);
   }

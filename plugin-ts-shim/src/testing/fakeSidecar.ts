@@ -3,7 +3,12 @@
  * sent, and fails on command. It decides nothing but what the protocol says it compares.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
-import { createServer, type IncomingHttpHeaders, type IncomingMessage, type Server } from 'node:http';
+import {
+  createServer,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type Server,
+} from 'node:http';
 import type { ServerResponse } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -195,7 +200,9 @@ export class FakeSidecar {
   }
 
   #refusalOfAttach(call: SeenCall): { status: number; body: string } | undefined {
-    const session = this.sessions.get(/^\/v1\/sessions\/([^/]+)\/attach$/.exec(call.path)?.[1] ?? '');
+    const session = this.sessions.get(
+      /^\/v1\/sessions\/([^/]+)\/attach$/.exec(call.path)?.[1] ?? '',
+    );
     if (session?.state === 'active') return undefined;
     const status = session ? 410 : 404;
     const name = session ? 'GoneError' : 'NotFoundError';
@@ -237,6 +244,11 @@ function sendError(res: ServerResponse, status: number, name: string, message: s
 }
 
 /** An error as the protocol has it. */
-export function errorBody(status: number, name: string, message: string, more: object = {}): string {
+export function errorBody(
+  status: number,
+  name: string,
+  message: string,
+  more: object = {},
+): string {
   return JSON.stringify({ error: { name, message, ...more }, response: { statusCode: status } });
 }

@@ -41,7 +41,10 @@ const PRINCIPALS: Record<string, Principal> = {
   [TOKENS.alice]: person('user:default/Alice'),
   [TOKENS.bob]: person('user:default/bob'),
   [TOKENS.service]: { type: 'service', subject: 'external:ci' },
-  [TOKENS.delegated]: { ...person('user:default/alice'), actor: { type: 'service', subject: 'plugin:x' } },
+  [TOKENS.delegated]: {
+    ...person('user:default/alice'),
+    actor: { type: 'service', subject: 'plugin:x' },
+  },
 };
 
 /** One line of the log. */
@@ -142,8 +145,9 @@ function factories(options: TestBackendOptions, lines: Line[], asked: Question[]
       deps: {},
       factory: (): UserInfoService => ({
         async getUserInfo(credentials) {
-          const { userEntityRef } = (credentials as BackstageCredentials<never>)
-            .principal as { userEntityRef: string };
+          const { userEntityRef } = (credentials as BackstageCredentials<never>).principal as {
+            userEntityRef: string;
+          };
           return { userEntityRef, ownershipEntityRefs: options.groups?.[userEntityRef] ?? [] };
         },
       }),

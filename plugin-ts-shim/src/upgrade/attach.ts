@@ -23,6 +23,7 @@ import type { SidecarClient, SidecarUpgrade } from '../sidecar/SidecarClient';
 import type { OurUpgrade } from './dispatcher';
 import { reject } from './reject';
 import { splice } from './tunnel';
+import { neededToAttach, type TerminalWatch } from './watch';
 
 export interface AttachOptions {
   readonly access: Access;
@@ -30,6 +31,7 @@ export interface AttachOptions {
   readonly sidecar: SidecarClient;
   readonly allowedOrigins: ReadonlySet<string>;
   readonly logger: LoggerService;
+  readonly watch: TerminalWatch;
   /** Makes the plugin close the socket when it stops. */
   readonly hold: (socket: Duplex) => void;
 }
@@ -140,13 +142,17 @@ export class Attach {
         throw new NotAllowedError(`the session is \`${facts.requester}\`'s, not \`${user.ref}\`'s`);
       }
       const caller = await access.callerFor(user, facts.app);
-      requireAny(caller, facts.glassBroken ? ['request', 'self'] : ['request']);
+      requireAny(caller, neededToAttach(facts));
       signal.throwIfAborted();
       const headers = handshakeOf(request);
       const path = sessionPath(sessionId, 'attach');
       return sidecar.upgrade({ method: 'GET', path, caller, headers }, signal);
     });
     this.#join({ socket, head }, far, protocol);
+    const detach = () => socket.destroy();
+    const end = this.#options.watch.begin({ session: sessionId, facts, detach, user });
+    if (socket.destroyed) end();
+    else socket.once('close', end);
   }
 
   #join(near: { socket: Duplex; head: Buffer }, far: SidecarUpgrade, protocol: string | undefined) {

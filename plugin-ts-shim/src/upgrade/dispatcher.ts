@@ -133,7 +133,8 @@ export class UpgradeDispatcher {
   #sessionOf(path: string): string | undefined {
     for (const base of this.#options.basePaths) {
       const prefix = `${base}${PLUGIN_PATH}/sessions/`;
-      const id = path.startsWith(prefix) && /^([^/]{1,64})\/attach$/.exec(path.slice(prefix.length));
+      const id =
+        path.startsWith(prefix) && /^([^/]{1,64})\/attach$/.exec(path.slice(prefix.length));
       if (id) return id[1];
     }
     return undefined;
@@ -155,7 +156,10 @@ export class UpgradeDispatcher {
   }
 
   /** What Node does where no `upgrade` listener exists; plugins that rely on Express still work. */
-  #handToExpress(server: HttpServer, { request, socket, head }: Omit<OurUpgrade, 'sessionId'>): void {
+  #handToExpress(
+    server: HttpServer,
+    { request, socket, head }: Omit<OurUpgrade, 'sessionId'>,
+  ): void {
     if (head.length > 0) socket.unshift(head);
     const response = new ServerResponse(request);
     response.shouldKeepAlive = false;

@@ -11,7 +11,10 @@ import { Socket } from 'node:net';
 const DRAIN_MS = 5_000;
 
 /** Joins the two sockets, with what was already read from each. */
-export function splice(near: { socket: Duplex; head: Buffer }, far: { socket: Duplex; head: Buffer }) {
+export function splice(
+  near: { socket: Duplex; head: Buffer },
+  far: { socket: Duplex; head: Buffer },
+) {
   const pair = [near.socket, far.socket] as const;
   for (const socket of pair) {
     if (socket instanceof Socket) {

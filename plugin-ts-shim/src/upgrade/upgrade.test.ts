@@ -12,7 +12,12 @@ import {
 import { AuthorizeResult } from '@backstage/plugin-permission-common';
 import { WebSocket, WebSocketServer } from 'ws';
 import { aSession, FakeSidecar } from '../testing/fakeSidecar';
-import { startBackend, TOKENS, type TestBackend, type TestBackendOptions } from '../testing/harness';
+import {
+  startBackend,
+  TOKENS,
+  type TestBackend,
+  type TestBackendOptions,
+} from '../testing/harness';
 
 const ID = 'session00001';
 const ATTACH = `/api/glidepath/breakglass/sessions/${ID}/attach`;
@@ -52,7 +57,9 @@ function open(
   protocols: readonly string[],
   headers: Record<string, string> = { origin: ORIGIN },
 ): Promise<Opened> {
-  const socket = new WebSocket(`ws://127.0.0.1:${backend?.port}${path}`, [...protocols], { headers });
+  const socket = new WebSocket(`ws://127.0.0.1:${backend?.port}${path}`, [...protocols], {
+    headers,
+  });
   sockets.add(socket);
   return new Promise((resolve, reject) => {
     socket.once('open', () => resolve({ status: 101, socket }));
@@ -148,7 +155,11 @@ test('qB274 the token may be any of the offered protocols, and is the one that i
 
 test('qB272 the sidecar gets the caller, and nothing that the browser authenticates with', async () => {
   await start();
-  await open(ATTACH, [TOKENS.alice], { origin: ORIGIN, cookie: 'a=b', 'x-breakglass-caller': 'eA' });
+  await open(ATTACH, [TOKENS.alice], {
+    origin: ORIGIN,
+    cookie: 'a=b',
+    'x-breakglass-caller': 'eA',
+  });
   const [call] = sidecar.callsTo(`/v1/sessions/${ID}/attach`);
   assert.equal(call?.caller?.user, 'user:default/alice');
   assert.deepEqual(call?.caller?.allowed, ['request']);
@@ -184,7 +195,12 @@ test('T-1 another user is 403, an unknown session 404, an ended one 410; each is
   assert.equal(await statusOf(ATTACH, [TOKENS.alice]), 101);
   assert.deepEqual(
     audited().map(e => [(e.meta as { session: string }).session, e.status]),
-    [[ID, 'failed'], ['session00009', 'failed'], ['session00002', 'failed'], [ID, 'succeeded']],
+    [
+      [ID, 'failed'],
+      ['session00009', 'failed'],
+      ['session00002', 'failed'],
+      [ID, 'succeeded'],
+    ],
   );
 });
 
@@ -240,7 +256,7 @@ test('T-2 a browser that does not read stops the sidecar, and loses nothing', as
   await until(() => received === 64 * chunk.length);
 });
 
-test('each side\'s end is the other\'s', async () => {
+test("each side's end is the other's", async () => {
   await start();
   const first = await open(ATTACH, [TOKENS.alice]);
   const closed = once(first.socket, 'close');
@@ -268,7 +284,10 @@ test('qB316 qB319 a reset while the token is judged ends neither the process nor
 });
 
 test('qB311 a prefix is taken stripped or not, a query is ignored, other spellings are not ours', async () => {
-  const backendAt = { baseUrl: 'http://backstage.test/portal', listen: { host: '127.0.0.1', port: 0 } };
+  const backendAt = {
+    baseUrl: 'http://backstage.test/portal',
+    listen: { host: '127.0.0.1', port: 0 },
+  };
   await start({ config: { backend: backendAt, app: { baseUrl: ORIGIN } } });
   assert.equal(await statusOf(ATTACH, [TOKENS.alice]), 101);
   assert.equal(await statusOf(`/portal${ATTACH}`, [TOKENS.alice]), 101);
@@ -294,7 +313,7 @@ function neighbour(register: (router: HttpRouterService) => void): BackendFeatur
   });
 }
 
-test('a plugin on Backstage\'s own WebSocket routes keeps them', async () => {
+test("a plugin on Backstage's own WebSocket routes keeps them", async () => {
   const server = new WebSocketServer({ noServer: true });
   const signals = neighbour(router =>
     router.addWebSocketHandler({
@@ -316,7 +335,9 @@ test('qB271 a plugin that upgrades through Express still can, after ours has att
   const proxy = neighbour(router =>
     router.use((req, res) => {
       if (req.headers.upgrade !== 'websocket') return void res.send('plain');
-      server.handleUpgrade(req, req.socket, Buffer.alloc(0), ws => ws.on('message', m => ws.send(m)));
+      server.handleUpgrade(req, req.socket, Buffer.alloc(0), ws =>
+        ws.on('message', m => ws.send(m)),
+      );
     }),
   );
   await start({ features: [proxy] });
@@ -350,7 +371,8 @@ test('an upgrade that nobody takes is answered by Express, with or without its t
 test('an `Upgrade: h2c` request is served as if it had not offered, body and all', async () => {
   await start();
   assert.equal(await statusOf(ATTACH, [TOKENS.alice]), 101);
-  const offer = 'Connection: close, Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AA\r\n';
+  const offer =
+    'Connection: close, Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AA\r\n';
   const ready = await exchange(
     `GET /.backstage/health/v1/readiness HTTP/1.1\r\nHost: x\r\n${offer}\r\n`,
   );

@@ -16,7 +16,8 @@ const authenticator = createProxyAuthenticator({
   initialize() {},
   async authenticate({ req }) {
     const name = req.header(DEV_USER_HEADER) ?? '';
-    if (!/^[a-z]{1,32}$/.test(name)) throw new AuthenticationError(`\`${DEV_USER_HEADER}\` names nobody`);
+    if (!/^[a-z]{1,32}$/.test(name))
+      throw new AuthenticationError(`\`${DEV_USER_HEADER}\` names nobody`);
     return { result: { name } };
   },
 });
@@ -29,7 +30,9 @@ export const devAuthModule = createBackendModule({
       deps: { providers: authProvidersExtensionPoint },
       async init({ providers }) {
         if (process.env.NODE_ENV === 'production') {
-          throw new Error('the dev sign-in takes anybody for anybody: it does not run in production');
+          throw new Error(
+            'the dev sign-in takes anybody for anybody: it does not run in production',
+          );
         }
         providers.registerProvider({
           providerId: 'dev',

@@ -30,7 +30,10 @@ export class ExamplePolicy {
       isPermission(permission, breakglassRequestPermission) ||
       isPermission(permission, breakglassApprovePermission);
     if (!forOwners) return deny;
-    return createCatalogConditionalDecision(permission, catalogConditions.isEntityOwner({ claims }));
+    return createCatalogConditionalDecision(
+      permission,
+      catalogConditions.isEntityOwner({ claims }),
+    );
   }
 }
 

@@ -33,7 +33,8 @@ export async function startPostgres() {
   await mkdir(join(data, 'db'));
   await writeFile(passwordFile, password, { mode: 0o600 });
   if (owner) {
-    for (const path of [data, join(data, 'db'), passwordFile]) await chown(path, owner.uid, owner.gid);
+    for (const path of [data, join(data, 'db'), passwordFile])
+      await chown(path, owner.uid, owner.gid);
   }
   const flags = ['--auth=scram-sha-256', '--locale=C', '--encoding=UTF8', '--no-sync'];
   const where = ['-D', join(data, 'db'), '-U', USER, `--pwfile=${passwordFile}`];
