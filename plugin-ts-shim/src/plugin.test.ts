@@ -457,3 +457,17 @@ test("qB289 a token of 8 KiB is judged, one beyond the server's limit is 431", a
   assert.equal((await call(`/sessions/${ID}`, 'x'.repeat(8 * 1024))).status, 401);
   assert.equal((await call(`/sessions/${ID}`, 'x'.repeat(17 * 1024))).status, 431);
 });
+
+test('B-9 in development the sidecar is started with the plugin, heard, and stopped with it', async () => {
+  const args = ['-c', 'echo "I am $$"; exec sleep 60'];
+  const { lines } = await start({ breakglass: { sidecar: { command: '/bin/sh', args } } });
+  const said = () => lines.map(line => /^I am (\d+)$/.exec(line.message)?.[1]).find(Boolean);
+  for (let waited = 0; said() === undefined && waited < 500; waited += 1) {
+    await new Promise(resolve => setTimeout(resolve, 10));
+  }
+  const pid = Number(said());
+  process.kill(pid, 0);
+  await backend?.stop();
+  backend = undefined;
+  assert.throws(() => process.kill(pid, 0), /ESRCH/);
+});

@@ -7,7 +7,7 @@
 import { Agent, request as httpRequest } from 'node:http';
 import type { ClientRequest, IncomingMessage, OutgoingHttpHeaders } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { BadSidecarAnswerError, errorFromAnswer, sidecarAway } from './errors';
+import { BadSidecarAnswerError, ClientGoneError, errorFromAnswer, sidecarAway } from './errors';
 import {
   CALLER_HEADER,
   encodeCaller,
@@ -120,7 +120,9 @@ export class SidecarClient {
   async upgrade(call: SidecarCall, signal: AbortSignal): Promise<SidecarUpgrade> {
     const request = this.#request(call, { agent: false, signal });
     return new Promise((resolve, reject) => {
-      request.once('error', cause => reject(sidecarAway(cause)));
+      request.once('error', cause => {
+        reject(signal.aborted ? new ClientGoneError() : sidecarAway(cause));
+      });
       request.once('timeout', () => request.destroy(new Error('no answer in time')));
       request.once('response', response => {
         this.#readJson(response).then(

@@ -18,6 +18,15 @@ export class GoneError extends Error {
   readonly statusCode = 410;
 }
 
+/** The connection went before it had an answer: nobody is to blame, and nobody hears of it. */
+export class ClientGoneError extends Error {
+  override readonly name = 'ClientGoneError';
+  readonly statusCode = 499;
+  constructor() {
+    super('the connection closed before it was answered');
+  }
+}
+
 /** The sidecar answered with something that the protocol does not have. */
 export class BadSidecarAnswerError extends Error {
   override readonly name = 'BadSidecarAnswerError';

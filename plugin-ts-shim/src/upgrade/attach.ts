@@ -17,7 +17,7 @@ import {
 } from '@backstage/errors';
 import { requireAny, type Access, type User } from '../access';
 import type { Audit, AuditedAction } from '../audit';
-import { statusOf } from '../sidecar/errors';
+import { ClientGoneError, statusOf } from '../sidecar/errors';
 import { isSessionId, sessionPath } from '../sidecar/protocol';
 import type { SidecarClient, SidecarUpgrade } from '../sidecar/SidecarClient';
 import type { OurUpgrade } from './dispatcher';
@@ -143,7 +143,7 @@ export class Attach {
       }
       const caller = await access.callerFor(user, facts.app);
       requireAny(caller, neededToAttach(facts));
-      signal.throwIfAborted();
+      if (signal.aborted) throw new ClientGoneError();
       const headers = handshakeOf(request);
       const path = sessionPath(sessionId, 'attach');
       return sidecar.upgrade({ method: 'GET', path, caller, headers }, signal);

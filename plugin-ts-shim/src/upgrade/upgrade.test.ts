@@ -179,6 +179,21 @@ test('qB274 no log line has a token, whatever happens to it', async () => {
   for (const token of Object.values(TOKENS)) assert.ok(!logText().includes(token), token);
 });
 
+test('a stop while the sidecar is asked waits for nothing and is no error of anybody', async () => {
+  const { port, lines } = await start();
+  sidecar.failNext(/attach$/, { kind: 'hang' });
+  const socket = connect({ port, host: '127.0.0.1' });
+  sockets.add(socket);
+  socket.on('error', () => undefined);
+  socket.write(rawUpgrade(ATTACH, { Origin: ORIGIN, 'Sec-WebSocket-Protocol': TOKENS.alice }));
+  await until(() => sidecar.callsTo(`/v1/sessions/${ID}/attach`).length > 0);
+  await backend?.stop();
+  backend = undefined;
+  await until(() => lines.some(line => line.message.includes('ClientGoneError')));
+  const errors = lines.filter(line => line.level === 'error' && line.meta.isAuditEvent !== true);
+  assert.deepEqual(errors, []);
+});
+
 test('T-1 another user is 403, an unknown session 404, an ended one 410; each is audited', async () => {
   sidecar.sessions.set('session00002', aSession({ state: 'ended' }));
   const { audited } = await start({
