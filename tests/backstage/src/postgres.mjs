@@ -38,7 +38,10 @@ export async function startPostgres() {
   }
   const flags = ['--auth=scram-sha-256', '--locale=C', '--encoding=UTF8', '--no-sync'];
   const where = ['-D', join(data, 'db'), '-U', USER, `--pwfile=${passwordFile}`];
-  await run(initdb, [...where, ...flags], { ...owner, cwd: data });
+  await run(initdb, [...where, ...flags], { ...owner, cwd: data }).catch(cause => {
+    const hint = cause.code === 'EACCES' ? `; \`nobody\` must be able to run ${initdb}` : '';
+    throw new Error(`Postgres' data could not be made: ${cause.message}${hint}`, { cause });
+  });
   await rm(passwordFile);
 
   const port = await freePort();
