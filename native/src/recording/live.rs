@@ -178,9 +178,6 @@ impl Recorder {
         moved.map_err(|source| SpoolError::Write { source })
     }
 
-    pub(super) fn recordings(&self) -> &Arc<dyn Recordings> {
-        &self.recordings
-    }
 
     async fn recover(&self, key: &str) -> Result<Recovered, SpoolError> {
         let (dir, key) = (self.spool_dir.clone(), key.to_owned());
