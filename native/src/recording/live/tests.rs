@@ -1,7 +1,9 @@
 use super::*;
 use crate::fakes::clock::FakeClock;
 use crate::fakes::recordings::FakeRecordings;
-use crate::recording::read_event;
+use crate::ports::{Clock, Recordings};
+use crate::recording::{Header, read_event};
+use bytes::Bytes;
 use std::path::Path;
 use tempfile::TempDir;
 

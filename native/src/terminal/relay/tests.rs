@@ -1,4 +1,6 @@
+use super::ending::INTERRUPTED;
 use super::*;
+use crate::ports::cluster::ShellInput;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
