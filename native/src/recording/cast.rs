@@ -97,7 +97,7 @@ impl Code {
 }
 
 /// Turns terminal traffic into asciicast lines.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct CastEncoder {
     last_micros: u64,
     output: Carry,
@@ -164,7 +164,7 @@ impl CastEncoder {
 }
 
 /// The first bytes of a character whose rest has not arrived: never more than three.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Carry {
     bytes: [u8; 3],
     len: u8,

@@ -50,8 +50,8 @@ pub const CLOSE_POLICY: u16 = 1008;
 /// The peer's message is larger than anything that is looked at.
 pub const CLOSE_TOO_LARGE: u16 = 1009;
 
-/// What the caller must do, in order.
-#[derive(Debug, PartialEq, Eq)]
+/// What the caller must do, in order. No `Debug`: it holds what people type.
+#[derive(PartialEq, Eq)]
 pub enum Effect {
     /// Record output.
     Output(Bytes),
