@@ -6,12 +6,12 @@
 use crate::clock::SystemClock;
 use crate::cluster;
 use crate::config::Config;
-use crate::folder::Folder;
+use crate::folder::FolderRecordings;
 use crate::http::error::{ApiError, chain};
 use crate::http::routes::routes;
 use crate::http::socket::Socket;
 use crate::ports::store::Lease;
-use crate::ports::{Clock, Clusters, Elapsed, Store};
+use crate::ports::Elapsed;
 use crate::sessions::{Sessions, World};
 use crate::store::{LEASE_SECONDS, PgStore};
 use crate::sweep::Sweep;
@@ -38,12 +38,13 @@ pub enum StartError {
         source: std::io::Error,
     },
     /// A cluster's configuration cannot be used.
-    #[error("cluster `{name}`: {why}")]
+    #[error("cluster `{name}`")]
     Cluster {
         /// The cluster's name.
         name: String,
         /// Why not.
-        why: String,
+        #[source]
+        source: cluster::ConfigError,
     },
     /// The database's configuration cannot be used.
     #[error("the database's configuration cannot be used")]
@@ -76,8 +77,10 @@ impl App {
         let world = World {
             clock: Arc::new(SystemClock),
             store: Arc::new(store),
-            clusters: clusters(config).await?,
-            recordings: Arc::new(Folder::new(folder.path.clone(), folder.name.clone())),
+            clusters: cluster::connect(&config.clusters, &config.installation)
+                .await
+                .map_err(|(name, source)| StartError::Cluster { name, source })?,
+            recordings: Arc::new(FolderRecordings::new(folder.path.clone(), &folder.name)),
         };
         Ok(Self::on(config, world))
     }
@@ -263,17 +266,12 @@ impl App {
         self.first_sweep_done.store(false, Ordering::Release);
         for runtime in self.sessions.runtimes().all() {
             if let Some(terminal) = runtime.terminal.get() {
-                terminal.abandon("another backend took the session over");
+                terminal.detach_all("another backend took the session over");
             }
+            runtime.abandoned.cancel();
             self.sessions.runtimes().remove(&runtime.session().id);
         }
     }
-}
-
-async fn clusters(config: &Config) -> Result<Clusters, StartError> {
-    cluster::connect(&config.clusters, &config.installation).await.map_err(|(name, error)| {
-        StartError::Cluster { name, why: chain(&error) }
-    })
 }
 
 /// A name that no other process has.

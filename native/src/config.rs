@@ -14,12 +14,12 @@ use crate::store::DatabaseConfig;
 use decisions::limits::Limits;
 use decisions::settings::Settings;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// What `breakglass serve` runs on.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Config {
     /// This installation's name: on every object it makes, so that two installations on one
@@ -58,7 +58,7 @@ pub struct Config {
 }
 
 /// Peers of the socket. A peer must match one of the lists; both empty means the sidecar's own uid.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Peers {
     /// User ids.
@@ -68,7 +68,7 @@ pub struct Peers {
 }
 
 /// Limits on open sessions (S-14c).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct LimitsConfig {
     /// Per requester.
@@ -87,7 +87,7 @@ impl Default for LimitsConfig {
 }
 
 /// Where recordings are kept, and for how long.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RecordingsConfig {
     /// A folder, for development and the demo.
@@ -98,7 +98,7 @@ pub struct RecordingsConfig {
 }
 
 /// A folder of recordings.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct FolderConfig {
     /// The folder; made if it is not there.
@@ -109,7 +109,7 @@ pub struct FolderConfig {
 }
 
 /// How the sidecar logs (O-5). Terminal bytes, tokens and reasons never appear at any level.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct LogConfig {
     /// A filter such as `info` or `breakglass=debug,info`.
@@ -125,7 +125,7 @@ impl Default for LogConfig {
 }
 
 /// The shape of a log line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LogFormat {
     /// One JSON object a line.
@@ -135,7 +135,7 @@ pub enum LogFormat {
 }
 
 /// Bounds, in seconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Timeouts {
     /// How long a debug container may take to run (C-9).

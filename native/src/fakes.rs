@@ -3,5 +3,7 @@
 //! Invariant: a fake refuses what the real adapter refuses; `contract` functions say what.
 
 pub mod clock;
+pub mod cluster;
+pub mod cluster_contract;
 pub mod recordings;
 pub mod shell;

@@ -4,7 +4,7 @@
 //! cluster or store never delays another session's; only the owner of the database sweeps (W-4a).
 
 use crate::http::error::chain;
-use crate::ports::{Clock, StoreError};
+use crate::ports::StoreError;
 use crate::sessions::{Runtime, Sessions};
 use decisions::reason::EndReason;
 use decisions::session::{Session, SessionId};

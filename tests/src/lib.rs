@@ -8,7 +8,9 @@ pub mod cli;
 pub mod postgres;
 pub mod processes;
 pub mod sidecar;
+pub mod smoke;
 pub mod stage;
+pub mod witness;
 
 /// The repository's root.
 pub fn root() -> std::path::PathBuf {

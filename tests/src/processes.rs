@@ -28,7 +28,7 @@ impl Process {
         Ok(Self { name: name.to_owned(), child })
     }
 
-    /// Starts it and waits for its first line of JSON on stdout, which says that it is ready.
+    /// Starts it and waits for its first JSON object on stdout, which says that it is ready.
     /// What it prints later is drained.
     pub async fn start_until_ready(
         name: &str,
@@ -49,7 +49,6 @@ impl Process {
             while let Ok(Some(line)) = lines.next_line().await {
                 if let Ok(value) = serde_json::from_str::<serde_json::Value>(&line)
                     && value.is_object()
-                    && value.get("ready").is_some()
                 {
                     return Some(value);
                 }

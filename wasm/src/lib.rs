@@ -5,9 +5,16 @@
 //! Not here: who the caller is, what the cluster says, how a row is written.
 
 pub mod access;
+pub mod copy_pod;
+pub mod debug_container;
+pub mod grant;
 pub mod limits;
+pub mod mounts;
+pub mod names;
+pub mod pod;
 pub mod queue;
 pub mod reason;
+pub mod recycle;
 pub mod request;
 pub mod session;
 pub mod settings;

@@ -16,7 +16,7 @@ mod tests;
 use crate::session::{Mode, Tier};
 use crate::text::{CONTAINER_NAME_MAX, NAME_MAX};
 use fields::{Choice, Fields};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::Value;
 
 pub use fields::{Note, Problem, ProblemCode};
@@ -24,8 +24,9 @@ pub use fields::{Note, Problem, ProblemCode};
 /// The lengths a session can be asked for, in minutes (S-5).
 pub const DURATIONS_MINUTES: [u32; 3] = [15, 30, 60];
 
-/// A request that has passed `parse_session_request` (S-5).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// A request that has passed `parse_session_request` (S-5); not `Deserialize`, because there is no
+/// other way to one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(test, derive(ts_rs::TS), ts(export))]
 #[non_exhaustive]

@@ -29,11 +29,11 @@ pub fn trimmed(text: &str) -> &str {
     text.trim_matches(char::is_whitespace)
 }
 
-/// Whether the text is a plain name: `^[A-Za-z0-9._-]+$`, and neither `.` nor `..` (S-5), so that
-/// it can stand in a path, an object key or a label without being quoted. Says nothing of length.
-pub fn is_plain_name(text: &str) -> bool {
+/// Whether the text is a plain name of at most `max` characters: `^[A-Za-z0-9._-]+$`, and neither
+/// `.` nor `..` (S-5), so that it can stand in a path, an object key or a query without quotes.
+pub fn is_plain_name(text: &str, max: usize) -> bool {
     let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
-    !text.is_empty() && text.bytes().all(plain) && !matches!(text, "." | "..")
+    (1..=max).contains(&text.len()) && text.bytes().all(plain) && !matches!(text, "." | "..")
 }
 
 /// Whether a reason or note holds a control character other than tab, line feed and carriage
@@ -41,6 +41,27 @@ pub fn is_plain_name(text: &str) -> bool {
 pub fn has_control(text: &str) -> bool {
     text.chars()
         .any(|c| c.is_control() && !matches!(c, '\t' | '\n' | '\r'))
+}
+
+/// Somebody else's words as one line that can be kept and shown: every run of white space and
+/// control characters is one space, and what is longer than `max` scalar values ends in `…`.
+pub fn one_line(text: &str, max: usize) -> String {
+    let gap = |c: char| c.is_whitespace() || c.is_control();
+    let mut line = String::new();
+    let mut left = max;
+    for word in text.split(gap).filter(|word| !word.is_empty()) {
+        let space = if line.is_empty() { "" } else { " " };
+        for c in space.chars().chain(word.chars()) {
+            if left == 0 {
+                line.pop();
+                line.push('…');
+                return line;
+            }
+            line.push(c);
+            left -= 1;
+        }
+    }
+    line
 }
 
 /// Whether the text is an absolute http(s) URL that is safe to keep and to show as a link.
@@ -129,15 +150,26 @@ mod tests {
     }
 
     #[test]
+    fn other_peoples_words_become_one_bounded_line() {
+        assert_eq!(one_line(" a\r\n\0b\u{1b}[2J\tc ", 99), "a b [2J c");
+        assert_eq!(one_line("", 5), "");
+        assert_eq!(one_line("12345", 5), "12345");
+        assert_eq!(one_line("12345 ", 5), "12345");
+        assert_eq!(one_line("123456", 5), "1234…");
+        assert_eq!(one_line("1234 6", 5), "1234…");
+    }
+
+    #[test]
     fn a_plain_name_can_stand_in_a_path() {
         for name in ["a", "A.b_c-9", "...", ".hidden", "-", "a..b"] {
-            assert!(is_plain_name(name), "{name:?}");
+            assert!(is_plain_name(name, NAME_MAX), "{name:?}");
         }
         for name in [
             "", ".", "..", "a/b", "a b", "a\n", "é", "a\0", "../x", "a%2f", "аpp",
         ] {
-            assert!(!is_plain_name(name), "{name:?}");
+            assert!(!is_plain_name(name, NAME_MAX), "{name:?}");
         }
+        assert!(is_plain_name("abc", 3) && !is_plain_name("abcd", 3));
     }
 
     #[test]

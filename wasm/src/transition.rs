@@ -7,6 +7,7 @@
 //! where they were answered for the session's own app.
 
 mod claim;
+mod open;
 mod refusal;
 
 #[cfg(test)]
@@ -14,14 +15,19 @@ mod tests;
 
 use crate::access;
 use crate::reason::EndReason;
-use crate::request::{Approval, Note, SessionRequest, waiver_refusal};
-use crate::session::{Actor, Permission, ReviewState, Session, SessionId, State, Tier};
-use crate::settings::{APPROVAL_WINDOW, EXTENSION, START_WINDOW, later, stored};
+use crate::request::{Approval, Note, waiver_refusal};
+use crate::session::{Actor, Permission, ReviewState, Session, State};
+use crate::settings::{EXTENSION, START_WINDOW, later, stored};
 use crate::sweep::{RuntimeAges, is_past_deadline};
+use crate::text;
 use jiff::{SignedDuration, Timestamp};
 
 pub use claim::{Approve, Claim, Deny, End, Extend, Open, Review, Start};
+pub use open::{Admission, open_session};
 pub use refusal::{Refusal, RefusalKind};
+
+/// The most characters that are kept of why an opening failed.
+pub const FAILURE_MAX: usize = 1000;
 
 /// What can happen to a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -132,110 +138,6 @@ fn not_requester(session: &Session, actor: &Actor, event: Event) -> Result<(), R
         user: actor.user.clone(),
         event,
     })
-}
-
-/// What is decided about a request before its row is made: by `tier_for`, and from the pod.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Admission {
-    /// The tier (S-9).
-    pub tier: Tier,
-    /// The session could read Secrets (C-13).
-    pub sensitive: bool,
-    /// The target container's image (C-4).
-    pub pod_image: Option<String>,
-    /// Its digest, as the kubelet reports it (C-4).
-    pub pod_image_id: Option<String>,
-}
-
-/// Makes the row of a new session: active on Ground and with glass broken, else requested. The
-/// request's flags are those of the tier (`SessionRequest::for_tier`) whatever was passed in.
-///
-/// # Errors
-/// `AnsweredForOtherApp` and `NotPermitted`; on Flight, breaking the glass needs the permission
-/// `tower.breakglass.self`, everything else `tower.breakglass.request`.
-pub fn open_session(
-    request: SessionRequest,
-    admission: Admission,
-    actor: &Actor,
-    now: Timestamp,
-    id: SessionId,
-) -> Result<Open, Refusal> {
-    let request = request.for_tier(admission.tier);
-    if request.app != actor.app {
-        let (asked, answered) = (request.app, actor.app.clone());
-        return Err(Refusal::AnsweredForOtherApp { asked, answered });
-    }
-    let needed = if request.glass_broken {
-        Permission::SelfApprove
-    } else {
-        Permission::Request
-    };
-    access::permitted(actor, needed)?;
-
-    let now = stored(now);
-    let opens = admission.tier == Tier::Ground || request.glass_broken;
-    let (state, expires_at) = if opens {
-        (State::Active, later(now, minutes(request.duration_minutes)))
-    } else {
-        (State::Requested, later(now, APPROVAL_WINDOW))
-    };
-    let session = Session {
-        id,
-        app: request.app,
-        env: request.env,
-        cluster: request.cluster,
-        namespace: request.namespace,
-        pod: request.pod,
-        container: request.container,
-        mode: request.mode,
-        process_access: request.process_access,
-        volume_access: request.volume_access,
-        volumes: Vec::new(),
-        recycle_last_pod: request.recycle_last_pod,
-        recycled: None,
-        reason: request.reason,
-        ticket_url: request.ticket_url,
-        requester: actor.user.clone(),
-        tier: admission.tier,
-        duration_minutes: request.duration_minutes,
-        approver: None,
-        approved_at: None,
-        decision_note: None,
-        glass_broken: request.glass_broken,
-        review_state: request.glass_broken.then_some(ReviewState::Due),
-        reviewed_by: None,
-        reviewed_at: None,
-        review_note: None,
-        created_at: now,
-        started_at: opens.then_some(now),
-        extended_at: None,
-        expires_at,
-        ended_at: None,
-        end_reason: None,
-        ended_by: None,
-        role_binding: None,
-        copy_pod: None,
-        debug_container: None,
-        recording_key: None,
-        recording_sha256: None,
-        recording_bytes: None,
-        recording_bucket: None,
-        recording_version: None,
-        sensitive: admission.sensitive,
-        hold_app: request.hold_app,
-        pod_image: admission.pod_image,
-        pod_image_id: admission.pod_image_id,
-        recycle_waived_reason: None,
-        review_reminded_at: None,
-        review_escalated_at: None,
-        recording_rekor_index: None,
-        recording_rekor_uuid: None,
-        anchor_attempted_at: None,
-        anchor_error: None,
-        cleanup_notes: None,
-        state,
-    };
-    Ok(Open { session })
 }
 
 fn minutes(minutes: u32) -> SignedDuration {
@@ -378,9 +280,12 @@ pub fn end_by_user(session: &Session, actor: &Actor, now: Timestamp) -> Result<E
     })
 }
 
-/// The system ends a session for a reason that `sweep_action`, a terminal or an opening found. A
-/// deadline's reason is taken for a deadline that struck: the row must still have it. For an active
-/// session that is the caller's word, since the runtime's clock decides (W-4).
+/// The system ends a session for a reason that `sweep_action`, a terminal or an opening found.
+///
+/// A deadline's reason is taken for the deadline that `session` carries, and the row must still
+/// carry it. For an active session that it struck is the caller's word, since the runtime's clock
+/// decides (W-4); so pass the session as the runtime knows it, not one read since: an extension
+/// that was stored in between must win.
 ///
 /// # Errors
 /// The reason is a person's, or not one of the session's state; or the deadline of a request or
@@ -408,10 +313,19 @@ pub fn end_by_system(session: &Session, reason: EndReason, now: Timestamp) -> Re
         id: session.id.clone(),
         from: session.state,
         deadline: deadline.then_some(session.expires_at),
-        reason,
+        reason: storable(reason),
         by: None,
         at: stored(now),
     })
+}
+
+/// A cluster's or a kubelet's words are bounded and made one line before a row keeps them: a text
+/// that the database refuses would keep the session open.
+fn storable(reason: EndReason) -> EndReason {
+    if let EndReason::FailedToStart(why) = &reason {
+        return EndReason::FailedToStart(text::one_line(why, FAILURE_MAX));
+    }
+    reason
 }
 
 /// Whether the system ends an active session for this reason, other than at its deadline.
@@ -458,6 +372,17 @@ pub fn end_at_deadline(
         });
     }
     end_by_system(session, reason, now)
+}
+
+/// The session as people see it at this moment: one past its deadline is over, with its reason,
+/// since its deadline, whether or not the sweep has written that. `runtime` as in `sweep_action`.
+#[must_use]
+pub fn as_seen(mut session: Session, runtime: Option<RuntimeAges>, now: Timestamp) -> Session {
+    if let Ok(mut end) = end_at_deadline(&session, runtime, now) {
+        end.at = session.expires_at;
+        let _holds_on_its_own_row = Claim::from(end).apply(&mut session);
+    }
+    session
 }
 
 /// Somebody other than the requester reviews an ended glass-broken session, once (S-2).

@@ -169,7 +169,7 @@ fn impossible(config: &Config) -> Vec<String> {
         }
     };
     require(
-        decisions::text::is_plain_name(&config.installation, 63),
+        decisions::names::is_label_value(&config.installation),
         "`installation` must be a label value: letters, digits, `.`, `_`, `-`, at most 63",
     );
     require(config.socket.is_absolute(), "`socket` must be an absolute path");

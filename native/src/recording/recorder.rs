@@ -11,6 +11,7 @@ use crate::ports::recordings::{Content, Location, Reading};
 use crate::ports::store::SavedRecording;
 use crate::ports::{Clock, RecordingError, Recordings};
 use bytes::Bytes;
+use futures_util::StreamExt;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -51,16 +52,21 @@ impl Recorder {
         self.recordings.check().await
     }
 
-    /// Opens a saved recording by its version. The stream breaks off with `Damaged` when what was
-    /// read is not what its row says.
+    /// Opens a saved recording by its version, after hashing it whole: what is not what its row
+    /// says is refused before a byte of it is given away. What changes between the two
+    /// readings breaks off with `Damaged`.
     ///
     /// # Errors
-    /// It is not there, or the store is away.
+    /// It is not there, is `Damaged`, or the store is away.
     pub async fn open(&self, at: &Location, sha256: &str) -> Result<Reading, RecordingError> {
-        let reading = self.recordings.get(at).await?;
+        let mut checked = verified(self.recordings.get(at).await?.stream, sha256);
+        while let Some(piece) = checked.next().await {
+            piece?;
+        }
+        let Reading { bytes, stream } = self.recordings.get(at).await?;
         Ok(Reading {
-            bytes: reading.bytes,
-            stream: verified(reading.stream, sha256),
+            bytes,
+            stream: verified(stream, sha256),
         })
     }
 

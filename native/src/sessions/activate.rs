@@ -132,10 +132,14 @@ impl Sessions {
         pod: &PodFacts,
     ) -> Result<LiveRecording, ApiError> {
         let session = runtime.session();
-        let header = Header::new(
-            self.clock.wall(),
-            &format!("{} {} {}", session.app, session.env, session.id),
-        );
+        let header = Header {
+            cols: 80,
+            rows: 24,
+            timestamp: self.clock.wall().as_second(),
+            title: format!("{} {} {}", session.app, session.env, session.id),
+            term: "xterm-256color".to_owned(),
+            shell: None,
+        };
         let recording = self.recorder.start(&recording_key(session), &header).await?;
         let recording = runtime.recording.get_or_init(|| recording).clone();
         if let Some(saved) = recording.saved() {
@@ -268,7 +272,9 @@ impl Sessions {
         // Before the call: whatever its outcome, the end must look for this container.
         let facts = OpenedFacts { debug_container: Some(name), ..OpenedFacts::default() };
         self.store.note_opened(&session.id, &facts).await?;
-        cluster.add_debug_container(&pod_ref(pod), &container.json()).await?;
+        let container = serde_json::to_value(&container)
+            .map_err(|error| ApiError::Unavailable(error.to_string()))?;
+        cluster.add_debug_container(&pod_ref(pod), &container).await?;
         tracing::info!(session = %session.id, "debug container added");
         Ok(())
     }

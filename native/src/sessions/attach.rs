@@ -80,7 +80,10 @@ impl Sessions {
     pub(super) fn supervise(self: &Arc<Self>, runtime: Arc<Runtime>) {
         let this = Arc::clone(self);
         tokio::spawn(async move {
-            let reason = this.until_it_ends(&runtime).await;
+            let reason = tokio::select! {
+                reason = this.until_it_ends(&runtime) => reason,
+                () = runtime.abandoned.cancelled() => None,
+            };
             if let Some(reason) = reason {
                 this.end_by_system(&runtime.session().id, reason).await;
             }

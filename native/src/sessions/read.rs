@@ -10,6 +10,8 @@ use crate::ports::recordings::{Location, Reading};
 use decisions::access::{Capabilities, may_read_recording, may_see};
 use decisions::session::{Permission, Session, SessionId, Tier, UserRef};
 use decisions::settings::Preview;
+use decisions::text::{NAME_MAX, is_plain_name};
+use decisions::transition::as_seen;
 use serde::Serialize;
 
 /// How many of an environment's sessions a list has.
@@ -68,7 +70,7 @@ impl Sessions {
         env: &str,
     ) -> Result<Listed, ApiError> {
         for (name, value) in [("app", app), ("env", env)] {
-            if !decisions::text::is_plain_name(value, decisions::text::NAME_MAX) {
+            if !is_plain_name(value, NAME_MAX) {
                 return Err(ApiError::Malformed(format!("`{name}` is not a name")));
             }
         }
@@ -76,8 +78,9 @@ impl Sessions {
             return Err(ApiError::NotFound(format!("app `{app}` has no sessions here")));
         }
         decisions::access::permitted(&caller.actor, Permission::Request)?;
+        let rows = self.store.newest(app, env, NEWEST).await?;
         Ok(Listed {
-            sessions: self.store.newest(app, env, NEWEST).await?,
+            sessions: rows.into_iter().map(|row| self.seen(row)).collect(),
             about: self.about(caller),
             preview: self.settings.preview(caller.declared_tier),
         })
@@ -87,7 +90,7 @@ impl Sessions {
     pub async fn show(&self, caller: &Caller, id: &SessionId) -> Result<Shown, ApiError> {
         let session = self.load(id).await?;
         may_see(&session, &caller.actor)?;
-        Ok(Shown { session, about: self.about(caller) })
+        Ok(Shown { session: self.seen(session), about: self.about(caller) })
     }
 
     /// Whose session it is.
@@ -126,6 +129,13 @@ impl Sessions {
         let reading =
             self.recorder.open(&Location { key, bucket, version }, &sha256).await?;
         Ok((reading, sha256))
+    }
+
+    /// A row as it is at this moment: one past its deadline is over, sweep or no sweep (qA35).
+    fn seen(&self, row: Session) -> Session {
+        let runtime = self.runtimes.get(&row.id);
+        let ages = runtime.map(|runtime| runtime.ages(self.clock.elapsed()));
+        as_seen(row, ages, self.clock.wall())
     }
 
     fn about(&self, caller: &Caller) -> About {

@@ -35,6 +35,8 @@ pub struct Runtime {
     deadline: Mutex<Elapsed>,
     /// Set by an end that arrives during opening (C-10a).
     pub(crate) cancelled: CancellationToken,
+    /// Set when another process took the session over (D-5): nothing more is done for it here.
+    pub(crate) abandoned: CancellationToken,
     phase: watch::Sender<Phase>,
     pub(crate) recording: OnceLock<LiveRecording>,
     pub(crate) terminal: OnceLock<TerminalHandle>,
@@ -57,6 +59,7 @@ impl Runtime {
             started: now,
             deadline: Mutex::new(now + std::time::Duration::from_secs(granted)),
             cancelled: CancellationToken::new(),
+            abandoned: CancellationToken::new(),
             phase: watch::Sender::new(Phase::Opening),
             recording: OnceLock::new(),
             terminal: OnceLock::new(),

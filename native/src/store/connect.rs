@@ -3,7 +3,7 @@
 use crate::ports::StoreError;
 use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio_postgres_rustls::MakeRustlsConnect;
@@ -17,7 +17,7 @@ const SERVER_LIMITS: &str = "-c statement_timeout=10000 \
 
 /// Where the sessions' database is. Host, port, user and password come from Backstage's own
 /// variables (`POSTGRES_HOST`, …) where they are not given.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct DatabaseConfig {
     /// Host name, address, or the folder of a Unix socket. Default: `POSTGRES_HOST`.
@@ -48,7 +48,7 @@ pub struct DatabaseConfig {
 }
 
 /// Whether the connection to the database is encrypted.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TlsMode {
     /// In the clear: a Unix socket, or a network that is trusted.

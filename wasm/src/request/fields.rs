@@ -200,7 +200,7 @@ impl<'a> Fields<'a> {
         if text::longer_than(text, max) {
             return self.too_long(field, max);
         }
-        if !text::is_plain_name(text) {
+        if !text::is_plain_name(text, max) {
             return self.wrong(field, ProblemCode::NotAName);
         }
         Some(text.to_owned())

@@ -73,5 +73,4 @@ fn a_secret_is_not_shown() {
     let env = |name: &str| (name == "POSTGRES_PASSWORD").then(|| "hunter2".to_owned());
     let config = parse(usable(), &env).unwrap();
     assert!(!format!("{config:?}").contains("hunter2"));
-    assert!(!serde_json::to_string(&config).unwrap().contains("hunter2"));
 }

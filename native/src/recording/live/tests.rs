@@ -300,3 +300,30 @@ async fn a_spool_that_is_missing_is_said_to_be() {
         Err(SpoolError::Missing)
     ));
 }
+
+#[tokio::test]
+async fn a_saved_recording_is_opened_only_if_it_is_what_its_row_says() {
+    use futures_util::StreamExt;
+    let world = World::new();
+    let saved = world.started().await.seal().await.unwrap();
+    let SavedRecording {
+        key,
+        bucket,
+        version,
+        sha256,
+        ..
+    } = saved;
+    let at = crate::ports::recordings::Location {
+        key,
+        bucket,
+        version,
+    };
+    let reading = world.recorder.open(&at, &sha256).await.unwrap();
+    let pieces: Vec<_> = reading.stream.collect().await;
+    assert_eq!(pieces[0].as_ref().unwrap(), &header().line());
+    let other = crate::fakes::recordings::hash(b"another");
+    assert!(matches!(
+        world.recorder.open(&at, &other).await,
+        Err(RecordingError::Damaged)
+    ));
+}

@@ -1,0 +1,174 @@
+//! Templates and a configuration in, manifests fit for Git and Argo CD out (P-2).
+//!
+//! Invariant: byte-stable, and nothing from the configuration is written unquoted: a value can
+//! never become YAML of its own. A placeholder without a value is an error of the build's tests.
+
+use crate::identity::{Identity, NameError, ServiceAccount, checked_label};
+
+const HEADER: &str = "\
+# Rendered by `breakglass policies render`. Change the configuration and render again: what is
+# changed here is found by `breakglass policies diff` and undone by the next rendering.
+";
+
+/// The debug role of a session on the running pod (C-7).
+pub const DEBUG_LIVE: &str = "tower-breakglass-debug-live";
+/// The debug role of a session on a copy (C-7).
+pub const DEBUG_COPY: &str = "tower-breakglass-debug-copy";
+/// The role of the rights at rest (C-2a).
+pub const BACKEND: &str = "tower-breakglass-backend";
+
+/// An installation's name ends up in object names beside a prefix, so it is shorter than a label.
+const INSTALLATION_MAX: usize = 40;
+
+/// What the RBAC of one cluster is rendered from.
+#[derive(Debug, Clone)]
+pub struct RbacConfig {
+    installation: String,
+    backend: Identity,
+    minter: Option<TokenMinter>,
+}
+
+/// Who may mint tokens of which account: for a cluster that is reached by a minted token (C-2).
+#[derive(Debug, Clone)]
+pub struct TokenMinter {
+    /// Who asks for the token: the sidecar as its home cluster knows it.
+    pub by: Identity,
+    /// The account that the token is for.
+    pub account: ServiceAccount,
+}
+
+impl RbacConfig {
+    /// The RBAC of one cluster, where the sidecar of `installation` is `backend` (C-1, C-2c).
+    ///
+    /// # Errors
+    /// [`NameError`] where the installation's name cannot be part of an object's name.
+    pub fn new(installation: &str, backend: Identity) -> Result<Self, NameError> {
+        let installation = checked_label("the installation", installation, INSTALLATION_MAX)?;
+        Ok(Self {
+            installation,
+            backend,
+            minter: None,
+        })
+    }
+
+    /// The same on the home cluster of a sidecar that reaches clusters by a minted token (C-2).
+    #[must_use]
+    pub fn with_token_minter(mut self, minter: TokenMinter) -> Self {
+        self.minter = Some(minter);
+        self
+    }
+}
+
+/// One rendered manifest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rendered {
+    /// Its file's name, without folders; files are applied in the order of their names.
+    pub file_name: &'static str,
+    /// Its text, ending in a line feed.
+    pub text: String,
+}
+
+/// The roles and bindings of one cluster (C-2a): the two debug roles, the rights at rest, who
+/// holds them, and the right to mint a token where one is configured.
+#[must_use]
+pub fn render_rbac(config: &RbacConfig) -> Vec<Rendered> {
+    let mut files = vec![
+        fixed(
+            "rbac-10-debug-live.yaml",
+            include_str!("../templates/rbac/10-debug-live.yaml"),
+        ),
+        fixed(
+            "rbac-11-debug-copy.yaml",
+            include_str!("../templates/rbac/11-debug-copy.yaml"),
+        ),
+        fixed(
+            "rbac-20-backend.yaml",
+            include_str!("../templates/rbac/20-backend.yaml"),
+        ),
+        filled(
+            "rbac-30-backend-binding.yaml",
+            include_str!("../templates/rbac/30-backend-binding.yaml"),
+            &[
+                (
+                    "binding",
+                    &quoted(&format!("{BACKEND}-{}", config.installation)),
+                ),
+                ("installation", &quoted(&config.installation)),
+                ("subject", &subject(&config.backend)),
+            ],
+        ),
+    ];
+    if let Some(minter) = &config.minter {
+        files.push(filled(
+            "rbac-40-token-minter.yaml",
+            include_str!("../templates/rbac/40-token-minter.yaml"),
+            &[
+                (
+                    "role",
+                    &quoted(&format!("breakglass-token-minter-{}", config.installation)),
+                ),
+                ("namespace", &quoted(minter.account.namespace())),
+                ("installation", &quoted(&config.installation)),
+                ("account", &quoted(minter.account.name())),
+                ("subject", &subject(&minter.by)),
+            ],
+        ));
+    }
+    files
+}
+
+/// A binding's subject, as one flow mapping.
+fn subject(identity: &Identity) -> String {
+    match identity {
+        Identity::ServiceAccount(account) => format!(
+            "{{kind: ServiceAccount, namespace: {}, name: {}}}",
+            quoted(account.namespace()),
+            quoted(account.name())
+        ),
+        Identity::User(_) => format!(
+            "{{apiGroup: rbac.authorization.k8s.io, kind: User, name: {}}}",
+            quoted(&identity.to_string())
+        ),
+    }
+}
+
+/// A JSON string, which every YAML reader takes for the same text.
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+fn fixed(file_name: &'static str, template: &str) -> Rendered {
+    filled(file_name, template, &[])
+}
+
+/// Puts `values` in place of their `{{name}}`, in one pass: a value that looks like a placeholder
+/// stays what it is.
+fn filled(file_name: &'static str, template: &str, values: &[(&str, &str)]) -> Rendered {
+    let mut text = String::with_capacity(HEADER.len() + template.len());
+    text.push_str(HEADER);
+    let mut rest = template;
+    while let Some((before, after)) = rest.split_once("{{") {
+        text.push_str(before);
+        let placeholder = after.split_once("}}").and_then(|(name, tail)| {
+            values
+                .iter()
+                .find(|(known, _)| *known == name)
+                .map(|(_, value)| (*value, tail))
+        });
+        match placeholder {
+            Some((value, tail)) => {
+                text.push_str(value);
+                rest = tail;
+            }
+            None => {
+                text.push_str("{{");
+                rest = after;
+            }
+        }
+    }
+    text.push_str(rest);
+    Rendered { file_name, text }
+}
+
+#[cfg(test)]
+mod tests;
