@@ -4,9 +4,11 @@
 //! when its handle is dropped.
 
 pub mod backstage;
+pub mod browser;
 pub mod cli;
 pub mod postgres;
 pub mod processes;
+pub mod scenario;
 pub mod sidecar;
 pub mod smoke;
 pub mod stage;
