@@ -6,3 +6,5 @@ pub mod clock;
 pub mod cluster;
 pub mod cluster_contract;
 pub mod recordings;
+pub mod store;
+pub mod store_contract;
