@@ -6,7 +6,7 @@
 use crate::clock::SystemClock;
 use crate::cluster;
 use crate::config::Config;
-use crate::folder::FolderRecordings;
+use crate::folder::Folder;
 use crate::http::error::{ApiError, chain};
 use crate::http::routes::routes;
 use crate::http::socket::Socket;
@@ -80,7 +80,7 @@ impl App {
             clusters: cluster::connect(&config.clusters, &config.installation)
                 .await
                 .map_err(|(name, source)| StartError::Cluster { name, source })?,
-            recordings: Arc::new(FolderRecordings::new(folder.path.clone(), &folder.name)),
+            recordings: Arc::new(Folder::new(folder.path.clone(), folder.name.clone())),
         };
         Ok(Self::on(config, world))
     }

@@ -6,5 +6,6 @@ pub mod clock;
 pub mod cluster;
 pub mod cluster_contract;
 pub mod recordings;
+pub mod shell;
 pub mod store;
 pub mod store_contract;

@@ -22,7 +22,7 @@ pub const CONTENT_TYPE: &str = "application/x-asciicast";
 
 /// Recordings in a folder of this machine.
 #[derive(Debug, Clone)]
-pub struct FolderRecordings {
+pub struct Folder {
     root: Arc<PathBuf>,
     name: Arc<str>,
 }
@@ -36,10 +36,10 @@ struct Facts {
     content_type: String,
 }
 
-impl FolderRecordings {
+impl Folder {
     /// Keeps recordings under `root`, which is made when it is first needed; rows call it the
     /// bucket `name`.
-    pub fn new(root: PathBuf, name: &str) -> Self {
+    pub fn new(root: PathBuf, name: String) -> Self {
         Self {
             root: Arc::new(root),
             name: name.into(),
@@ -145,7 +145,7 @@ impl FolderRecordings {
 }
 
 #[async_trait]
-impl Recordings for FolderRecordings {
+impl Recordings for Folder {
     async fn put(
         &self,
         key: &str,
@@ -255,8 +255,8 @@ fn make_dir(dir: &Path) -> io::Result<()> {
 
 /// Makes the names durable, from the new file's folder up to the root.
 fn sync_up(folder: &Path, root: &Path) -> io::Result<()> {
-    let inside = folder.ancestors().take_while(|dir| dir.starts_with(root));
-    inside.map(crate::recording::spool::sync_dir).collect()
+    let mut inside = folder.ancestors().take_while(|dir| dir.starts_with(root));
+    inside.try_for_each(crate::recording::spool::sync_dir)
 }
 
 /// A file that is deleted when it goes out of scope; a version that was linked to it stays.

@@ -8,9 +8,9 @@
 pub mod cast;
 mod events;
 pub mod live;
-mod open;
 pub mod schedule;
 pub mod spool;
+mod verified;
 
 pub use cast::{CastEncoder, Header};
 pub use events::{Event, read_event, read_header};

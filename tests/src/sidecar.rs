@@ -5,7 +5,7 @@ use crate::processes::{Process, until};
 use breakglass::app::App;
 use breakglass::config::{self, Config};
 use breakglass::fakes::clock::FakeClock;
-use breakglass::folder::FolderRecordings;
+use breakglass::folder::Folder;
 use breakglass::sessions::World;
 use breakglass::store::PgStore;
 use serde_json::{Value, json};
@@ -162,7 +162,7 @@ impl SidecarHere {
             clock: clock.clone(),
             store: Arc::new(store),
             clusters,
-            recordings: Arc::new(FolderRecordings::new(folder.path.clone(), &folder.name)),
+            recordings: Arc::new(Folder::new(folder.path.clone(), folder.name.clone())),
         };
         let app = App::on(&config, world);
         let serving = Arc::clone(&app);

@@ -136,19 +136,12 @@ pub fn hash(bytes: &[u8]) -> String {
 )]
 pub async fn contract(recordings: &dyn Recordings, scratch: &std::path::Path) {
     recordings.check().await.unwrap();
+    saves_what_it_is_given(recordings, scratch).await;
     let put = async |key: &str, text: &'static str| {
         let content = Content::Bytes(Bytes::from_static(text.as_bytes()));
         recordings.put(key, content, &hash(text.as_bytes())).await
     };
-    let get = async |location: &Location| {
-        let mut reading = recordings.get(location).await?;
-        let mut bytes = Vec::new();
-        while let Some(part) = reading.stream.next().await {
-            bytes.extend_from_slice(&part?);
-        }
-        assert_eq!(bytes.len() as u64, reading.bytes);
-        Ok::<_, RecordingError>(bytes)
-    };
+    let get = async |location: &Location| read_all(recordings, location).await;
 
     // Each put is a new version, and each is read back by its own.
     let first = put("app/env/one.cast", "first").await.unwrap();
@@ -160,31 +153,6 @@ pub async fn contract(recordings: &dyn Recordings, scratch: &std::path::Path) {
     for (location, text) in [(&first, "first"), (&second, "second"), (&other, "other")] {
         assert_eq!(get(location).await.unwrap(), text.as_bytes());
     }
-
-    // A file is saved as far as it was said to go, however far it has grown.
-    let path = scratch.join("growing");
-    std::fs::write(&path, b"header\nevent\n").unwrap();
-    let content = Content::File {
-        path: path.clone(),
-        len: 7,
-    };
-    let prefix = recordings
-        .put("app/env/three.cast", content, &hash(b"header\n"))
-        .await
-        .unwrap();
-    assert_eq!(get(&prefix).await.unwrap(), b"header\n");
-    let content = Content::File { path, len: 100 };
-    let short = recordings
-        .put("app/env/three.cast", content, &hash(b"more"))
-        .await;
-    assert!(short.is_err(), "a file that is shorter than said");
-
-    // What does not match its hash is not saved.
-    let content = Content::Bytes(Bytes::from_static(b"changed on the way"));
-    let changed = recordings
-        .put("app/env/four.cast", content, &hash(b"as it was"))
-        .await;
-    assert!(matches!(changed, Err(RecordingError::Damaged)));
 
     // What was never saved is not there.
     let missing = [
@@ -216,6 +184,52 @@ pub async fn contract(recordings: &dyn Recordings, scratch: &std::path::Path) {
         b"first",
         "nothing was overwritten"
     );
+}
+
+#[expect(
+    clippy::unwrap_used,
+    reason = "a contract is a test's body: it panics to fail"
+)]
+async fn saves_what_it_is_given(recordings: &dyn Recordings, scratch: &std::path::Path) {
+    let get = async |location: &Location| read_all(recordings, location).await;
+
+    // A file is saved as far as it was said to go, however far it has grown.
+    let path = scratch.join("growing");
+    std::fs::write(&path, b"header\nevent\n").unwrap();
+    let content = Content::File {
+        path: path.clone(),
+        len: 7,
+    };
+    let prefix = recordings
+        .put("app/env/three.cast", content, &hash(b"header\n"))
+        .await
+        .unwrap();
+    assert_eq!(get(&prefix).await.unwrap(), b"header\n");
+    let content = Content::File { path, len: 100 };
+    let short = recordings
+        .put("app/env/three.cast", content, &hash(b"more"))
+        .await;
+    assert!(short.is_err(), "a file that is shorter than said");
+
+    // What does not match its hash is not saved.
+    let content = Content::Bytes(Bytes::from_static(b"changed on the way"));
+    let changed = recordings
+        .put("app/env/four.cast", content, &hash(b"as it was"))
+        .await;
+    assert!(matches!(changed, Err(RecordingError::Damaged)));
+}
+
+async fn read_all(
+    recordings: &dyn Recordings,
+    location: &Location,
+) -> Result<Vec<u8>, RecordingError> {
+    let mut reading = recordings.get(location).await?;
+    let mut bytes = Vec::new();
+    while let Some(part) = reading.stream.next().await {
+        bytes.extend_from_slice(&part?);
+    }
+    assert_eq!(bytes.len() as u64, reading.bytes);
+    Ok(bytes)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! byte stream does not depend on where the stream was cut into calls; from the lines of one
 //! direction its bytes can be restored exactly (`docs/recording-format.md`).
 
+use jiff::Timestamp;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::str;
@@ -38,6 +39,19 @@ struct HeaderLine<'a> {
 }
 
 impl Header {
+    /// A header for a terminal of the usual kind and size, since nobody has attached yet: the
+    /// first terminal's own size follows as an event.
+    pub fn new(wall: Timestamp, title: &str) -> Self {
+        Self {
+            cols: 80,
+            rows: 24,
+            timestamp: wall.as_second(),
+            title: title.to_owned(),
+            term: "xterm-256color".to_owned(),
+            shell: None,
+        }
+    }
+
     /// The header as the recording's first line, with its `\n`.
     pub fn line(&self) -> Vec<u8> {
         let mut env = BTreeMap::from([("TERM", self.term.as_str())]);

@@ -97,9 +97,12 @@ impl Spool {
             .create_new(true)
             .mode(0o600)
             .open(&path);
-        let file = opened.map_err(|error| match error.kind() {
-            ErrorKind::AlreadyExists => SpoolError::Busy,
-            _ => write(error),
+        let file = opened.map_err(|error| {
+            if error.kind() == ErrorKind::AlreadyExists {
+                SpoolError::Busy
+            } else {
+                write(error)
+            }
         })?;
         lock(&file)?;
         let mut spool = Self {
@@ -122,9 +125,12 @@ impl Spool {
     pub fn recover(dir: &Path, key: &str) -> Result<Recovered, SpoolError> {
         let path = dir.join(file_name(key));
         let opened = OpenOptions::new().append(true).read(true).open(&path);
-        let file = opened.map_err(|source| match source.kind() {
-            ErrorKind::NotFound => SpoolError::Missing,
-            _ => SpoolError::Read { source },
+        let file = opened.map_err(|source| {
+            if source.kind() == ErrorKind::NotFound {
+                SpoolError::Missing
+            } else {
+                SpoolError::Read { source }
+            }
         })?;
         lock(&file)?;
         let scanned = scan(&file).map_err(|source| SpoolError::Read { source })?;

@@ -51,7 +51,10 @@ pub(crate) async fn handle(
                 None => request.method().to_string(),
             },
             path: path.clone(),
-            user: caller.as_ref().map(|(user, _)| user.name.clone()).unwrap_or_default(),
+            user: caller
+                .as_ref()
+                .map(|(user, _)| user.name.clone())
+                .unwrap_or_default(),
         });
     });
     if let Some(answer) = public(&world, request.method(), &path) {
@@ -61,7 +64,9 @@ pub(crate) async fn handle(
         return Ok(http_io::refuse(&Refusal::unauthorized()));
     };
     if path.starts_with("/standin/") {
-        return Ok(settle(control::handle(&world, &user, &query, request).await));
+        return Ok(settle(
+            control::handle(&world, &user, &query, request).await,
+        ));
     }
     let Some(action) = action else {
         return Ok(http_io::refuse(&Refusal::unknown_path()));
@@ -71,14 +76,29 @@ pub(crate) async fn handle(
         (fault, state.faults.releases.subscribe())
     });
     if action.subresource.as_deref() == Some("attach") {
-        return attach(&world, (user, rules), &action, (&query, request), (fault, releases)).await;
+        return attach(
+            &world,
+            (user, rules),
+            &action,
+            (&query, request),
+            (fault, releases),
+        )
+        .await;
     }
     let content_type = text_header(request.headers(), header::CONTENT_TYPE);
     let body = match http_io::read_object(request.into_body()).await {
         Ok(body) => body,
         Err(refusal) => return Ok(http_io::refuse(&refusal)),
     };
-    let call = Call { world, user, rules, action, query, content_type, body };
+    let call = Call {
+        world,
+        user,
+        rules,
+        action,
+        query,
+        content_type,
+        body,
+    };
     suffer(call, fault, releases).await
 }
 
@@ -90,9 +110,11 @@ async fn suffer(
 ) -> Result<Response<Body>, Cut> {
     match fault {
         None => Ok(settle(call.perform())),
-        Some(RequestFault::Answer { code, reason, message }) => {
-            Ok(http_io::refuse(&Refusal::new(code, &reason, message)))
-        }
+        Some(RequestFault::Answer {
+            code,
+            reason,
+            message,
+        }) => Ok(http_io::refuse(&Refusal::new(code, &reason, message))),
         Some(RequestFault::Hang) => {
             let _ = releases.changed().await;
             Ok(settle(call.perform()))
@@ -133,7 +155,11 @@ async fn attach(
 ) -> Result<Response<Body>, Cut> {
     match fault {
         None => {}
-        Some(RequestFault::Answer { code, reason, message }) => {
+        Some(RequestFault::Answer {
+            code,
+            reason,
+            message,
+        }) => {
             return Ok(http_io::refuse(&Refusal::new(code, &reason, message)));
         }
         Some(RequestFault::Cut | RequestFault::PerformThenCut) => return Err(Cut),
@@ -153,7 +179,9 @@ async fn attach(
             Ok(())
         })
     };
-    Ok(settle(allowed.and_then(|()| stream::attach(world, action, query, request))))
+    Ok(settle(allowed.and_then(|()| {
+        stream::attach(world, action, query, request)
+    })))
 }
 
 /// What needs no token.
@@ -164,11 +192,14 @@ fn public(world: &World, method: &Method, path: &str) -> Option<Response<Body>> 
     match path {
         "/version" => {
             let minor = world.options().minor_version;
-            Some(http_io::json(200, &json!({
-                "major": "1", "minor": minor.to_string(), "gitVersion": format!("v1.{minor}.0"),
-                "gitCommit": "", "gitTreeState": "clean", "buildDate": "2026-01-01T00:00:00Z",
-                "goVersion": "go1.25", "compiler": "gc", "platform": "linux/amd64",
-            })))
+            Some(http_io::json(
+                200,
+                &json!({
+                    "major": "1", "minor": minor.to_string(), "gitVersion": format!("v1.{minor}.0"),
+                    "gitCommit": "", "gitTreeState": "clean", "buildDate": "2026-01-01T00:00:00Z",
+                    "goVersion": "go1.25", "compiler": "gc", "platform": "linux/amd64",
+                }),
+            ))
         }
         "/healthz" | "/livez" | "/readyz" => Some(http_io::text(200, "text/plain", "ok".into())),
         _ => None,
@@ -176,17 +207,33 @@ fn public(world: &World, method: &Method, path: &str) -> Option<Response<Body>> 
 }
 
 fn bearer(headers: &HeaderMap) -> Option<&str> {
-    headers.get(header::AUTHORIZATION)?.to_str().ok()?.strip_prefix("Bearer ")
+    headers
+        .get(header::AUTHORIZATION)?
+        .to_str()
+        .ok()?
+        .strip_prefix("Bearer ")
 }
 
 fn text_header(headers: &HeaderMap, name: header::HeaderName) -> String {
-    headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned()
+    headers
+        .get(name)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default()
+        .to_owned()
 }
 
 impl Call {
     fn perform(&self) -> Answer {
-        self.world.read().authorizer(&self.user, &self.rules).check(&self.action)?;
-        let Action { verb, resource, subresource, .. } = &self.action;
+        self.world
+            .read()
+            .authorizer(&self.user, &self.rules)
+            .check(&self.action)?;
+        let Action {
+            verb,
+            resource,
+            subresource,
+            ..
+        } = &self.action;
         match (resource.as_str(), subresource.as_deref(), *verb) {
             ("pods", None, "watch") => watching::watch(&self.world, &self.action, &self.query),
             ("pods", None, "get") => pods::get(self),
@@ -231,7 +278,9 @@ impl Call {
     /// Whether everything is checked and nothing kept.
     pub(crate) fn dry_run(&self) -> bool {
         self.query.get("dryRun").is_some_and(|value| value == "All")
-            || self.body["dryRun"].as_array().is_some_and(|all| all.contains(&"All".into()))
+            || self.body["dryRun"]
+                .as_array()
+                .is_some_and(|all| all.contains(&"All".into()))
     }
 
     /// The name and namespace of an object to be created.
@@ -241,7 +290,10 @@ impl Call {
             return Err(Refusal::new(404, "NotFound", message));
         }
         let metadata = &self.body["metadata"];
-        if metadata["namespace"].as_str().is_some_and(|inside| inside != self.namespace()) {
+        if metadata["namespace"]
+            .as_str()
+            .is_some_and(|inside| inside != self.namespace())
+        {
             let message = "the namespace of the provided object does not match the namespace \
                            sent on the request";
             return Err(Refusal::bad_request(message));
@@ -254,10 +306,14 @@ impl Call {
                 return Err(Refusal::invalid(kind, "", "metadata.name", why));
             }
         };
-        let clean = name.bytes().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-' || c == b'.');
+        let clean = name
+            .bytes()
+            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-' || c == b'.');
         if name.len() > 253 || !clean {
-            let why = format!("Invalid value: \"{name}\": a lowercase RFC 1123 subdomain must \
-                consist of lower case alphanumeric characters, '-' or '.'");
+            let why = format!(
+                "Invalid value: \"{name}\": a lowercase RFC 1123 subdomain must \
+                consist of lower case alphanumeric characters, '-' or '.'"
+            );
             return Err(Refusal::invalid(kind, &name, "metadata.name", &why));
         }
         Ok(name)

@@ -22,24 +22,35 @@ pub(crate) async fn handle(
         let message = format!("User \"{}\" cannot use the stand-in's controls", user.name);
         return Err(Refusal::new(403, "Forbidden", message));
     }
-    let inspect = Inspect { world: world.clone() };
-    let selector = query.get("labelSelector").map(String::as_str).unwrap_or_default();
+    let inspect = Inspect {
+        world: world.clone(),
+    };
+    let selector = query
+        .get("labelSelector")
+        .map(String::as_str)
+        .unwrap_or_default();
     match (request.method().clone(), request.uri().path()) {
         (Method::POST, "/standin/faults") => {
             let body = http_io::read_object(request.into_body()).await?;
             let fault: Fault = serde_json::from_value(body)
                 .map_err(|error| Refusal::bad_request(format!("not a fault: {error}")))?;
-            if !(Faults { world: world.clone() }).apply(fault) {
+            if !(Faults {
+                world: world.clone(),
+            })
+            .apply(fault)
+            {
                 return Err(Refusal::new(404, "NotFound", "no such pod"));
             }
             Ok(http_io::json(200, &json!({ "applied": true })))
         }
-        (Method::GET, "/standin/requests") => {
-            Ok(http_io::json(200, &json!({ "requests": inspect.requests() })))
-        }
-        (Method::GET, "/standin/processes") => {
-            Ok(http_io::json(200, &json!({ "processes": inspect.processes() })))
-        }
+        (Method::GET, "/standin/requests") => Ok(http_io::json(
+            200,
+            &json!({ "requests": inspect.requests() }),
+        )),
+        (Method::GET, "/standin/processes") => Ok(http_io::json(
+            200,
+            &json!({ "processes": inspect.processes() }),
+        )),
         (Method::GET, "/standin/streams") => {
             Ok(http_io::json(200, &json!({ "streams": inspect.streams() })))
         }

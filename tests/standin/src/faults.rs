@@ -48,7 +48,9 @@ impl RequestMatch {
 
     fn meets(&self, action: &Action, user: &str) -> bool {
         let same = |wanted: &Option<String>, seen: Option<&str>| {
-            wanted.as_deref().is_none_or(|wanted| wanted == seen.unwrap_or_default())
+            wanted
+                .as_deref()
+                .is_none_or(|wanted| wanted == seen.unwrap_or_default())
         };
         same(&self.verb, Some(action.verb))
             && same(&self.resource, Some(&action.resource))
@@ -111,7 +113,11 @@ pub enum StartFault {
 
 /// Something that goes wrong.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", rename_all_fields = "camelCase", tag = "kind")]
+#[serde(
+    rename_all = "camelCase",
+    rename_all_fields = "camelCase",
+    tag = "kind"
+)]
 #[serde(deny_unknown_fields)]
 pub enum Fault {
     /// The next `times` requests that match.
@@ -226,10 +232,7 @@ impl Default for FaultBook {
 }
 
 /// Takes the first entry that `meets`, once.
-fn take<M, F: Clone>(
-    list: &mut Vec<(M, F, u32)>,
-    mut meets: impl FnMut(&M) -> bool,
-) -> Option<F> {
+fn take<M, F: Clone>(list: &mut Vec<(M, F, u32)>, mut meets: impl FnMut(&M) -> bool) -> Option<F> {
     let at = list.iter().position(|(matching, _, _)| meets(matching))?;
     let entry = &mut list[at];
     entry.2 -= 1;
@@ -246,12 +249,16 @@ impl FaultBook {
     }
 
     pub(crate) fn start_fault(&mut self, image: &str) -> Option<StartFault> {
-        take(&mut self.starts, |part| part.as_deref().is_none_or(|part| image.contains(part)))
+        take(&mut self.starts, |part| {
+            part.as_deref().is_none_or(|part| image.contains(part))
+        })
     }
 
     pub(crate) fn next_stream_mode(&mut self, key: &Key) -> StreamMode {
-        take(&mut self.streams, |pod| pod.as_ref().is_none_or(|pod| *pod == key.1))
-            .unwrap_or(StreamMode::Flowing)
+        take(&mut self.streams, |pod| {
+            pod.as_ref().is_none_or(|pod| *pod == key.1)
+        })
+        .unwrap_or(StreamMode::Flowing)
     }
 
     /// Whether this watch is to end at once, and how.
@@ -284,10 +291,18 @@ impl Faults {
     pub fn apply(&self, fault: Fault) -> bool {
         let world = &self.world;
         match fault {
-            Fault::Request { matching, fault, times } => world.change(|state| {
+            Fault::Request {
+                matching,
+                fault,
+                times,
+            } => world.change(|state| {
                 push(&mut state.faults.requests, matching, fault, times);
             }),
-            Fault::Start { image, fault, times } => world.change(|state| {
+            Fault::Start {
+                image,
+                fault,
+                times,
+            } => world.change(|state| {
                 push(&mut state.faults.starts, image, fault, times);
             }),
             Fault::Release => world.change(|state| state.faults.release()),
@@ -331,17 +346,32 @@ impl Faults {
     /// The next request that `matching` meets is answered with this code, reason and message.
     pub fn answer_once(&self, matching: RequestMatch, code: u16, reason: &str, message: &str) {
         let (reason, message) = (reason.to_owned(), message.to_owned());
-        self.next_request(matching, RequestFault::Answer { code, reason, message });
+        self.next_request(
+            matching,
+            RequestFault::Answer {
+                code,
+                reason,
+                message,
+            },
+        );
     }
 
     /// The next request that `matching` meets suffers `fault`.
     pub fn next_request(&self, matching: RequestMatch, fault: RequestFault) {
-        self.apply(Fault::Request { matching, fault, times: 1 });
+        self.apply(Fault::Request {
+            matching,
+            fault,
+            times: 1,
+        });
     }
 
     /// The next container that starts suffers `fault`.
     pub fn next_start(&self, fault: StartFault) {
-        self.apply(Fault::Start { image: None, fault, times: 1 });
+        self.apply(Fault::Start {
+            image: None,
+            fault,
+            times: 1,
+        });
     }
 
     /// Sets what every open attach stream does.
@@ -366,7 +396,12 @@ impl Faults {
     }
 
     fn evict(&self, key: &Key) -> bool {
-        let uid = self.world.read().pods.get(key).map(|pod| pod.uid().to_owned());
+        let uid = self
+            .world
+            .read()
+            .pods
+            .get(key)
+            .map(|pod| pod.uid().to_owned());
         let message = "The node was low on resource: memory.";
         uid.is_some_and(|uid| kubelet::fail_pod(&self.world, key, &uid, "Evicted", message))
     }
@@ -412,7 +447,11 @@ mod tests {
     fn a_stream_fault_reads_from_json() {
         check(
             r#"{"kind":"streams","mode":"halfOpen","future":2}"#,
-            &Fault::Streams { mode: StreamMode::HalfOpen, pod: None, future: 2 },
+            &Fault::Streams {
+                mode: StreamMode::HalfOpen,
+                pod: None,
+                future: 2,
+            },
         );
     }
 

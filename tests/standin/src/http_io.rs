@@ -27,7 +27,9 @@ pub(crate) fn json(code: u16, value: &Value) -> Response<Body> {
 pub(crate) fn text(code: u16, content_type: &'static str, text: String) -> Response<Body> {
     let mut response = Response::new(Full::new(Bytes::from(text)).boxed_unsync());
     *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::IM_A_TEAPOT);
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     response
 }
 
@@ -50,6 +52,8 @@ pub(crate) async fn read_object(body: hyper::body::Incoming) -> Result<Value, Re
     }
     match serde_json::from_slice(&bytes) {
         Ok(value @ Value::Object(_)) => Ok(value),
-        _ => Err(Refusal::bad_request("the body of the request is not a JSON object")),
+        _ => Err(Refusal::bad_request(
+            "the body of the request is not a JSON object",
+        )),
     }
 }

@@ -44,7 +44,11 @@ impl Inspect {
     pub(crate) fn processes(&self) -> Vec<u32> {
         let shells: Vec<_> = {
             let state = self.world.read();
-            state.pods.values().flat_map(|pod| pod.shells.values().cloned()).collect()
+            state
+                .pods
+                .values()
+                .flat_map(|pod| pod.shells.values().cloned())
+                .collect()
         };
         shells.iter().flat_map(|shell| shell.processes()).collect()
     }
@@ -63,7 +67,10 @@ impl Inspect {
     pub(crate) fn objects(&self, selector: &str) -> Result<Vec<ObjectRef>, Refusal> {
         let state = self.world.read();
         let pods = state.pods.values().map(|pod| ("Pod", &pod.object));
-        let bindings = state.bindings.values().map(|one| ("RoleBinding", &one.object));
+        let bindings = state
+            .bindings
+            .values()
+            .map(|one| ("RoleBinding", &one.object));
         let mut found = Vec::new();
         for (kind, object) in pods.chain(bindings) {
             if labels_match(selector, object)? {
@@ -75,7 +82,12 @@ impl Inspect {
 }
 
 fn reference(kind: &str, object: &Value) -> ObjectRef {
-    let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+    let text = |field: &str| {
+        object["metadata"][field]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
+    };
     ObjectRef {
         kind: kind.to_owned(),
         namespace: text("namespace"),

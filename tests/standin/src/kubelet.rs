@@ -50,7 +50,10 @@ pub(crate) fn set_phase(object: &mut Value, phase: &str) {
         "Failed" => terminated(1, "Error"),
         _ => json!({ "waiting": { "reason": "ContainerCreating" } }),
     };
-    let containers = object["spec"]["containers"].as_array().cloned().unwrap_or_default();
+    let containers = object["spec"]["containers"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
     let statuses: Vec<Value> = containers
         .iter()
         .map(|container| container_status(object, container, &state, running))
@@ -109,7 +112,9 @@ pub(crate) fn image_id(image: &str) -> String {
         Some(colon) => &image[..path_from + colon],
         None => image,
     };
-    let digest: String = (0..4).map(|part| format!("{:016x}", hash(&(part, image)))).collect();
+    let digest: String = (0..4)
+        .map(|part| format!("{:016x}", hash(&(part, image))))
+        .collect();
     format!("{name}@sha256:{digest}")
 }
 
@@ -126,20 +131,32 @@ fn identity(object: &Value, container: &Value) -> (u64, u64) {
             .as_u64()
             .or_else(|| object["spec"]["securityContext"][field].as_u64())
     };
-    (declared("runAsUser").unwrap_or(10_001), declared("runAsGroup").unwrap_or(10_001))
+    (
+        declared("runAsUser").unwrap_or(10_001),
+        declared("runAsGroup").unwrap_or(10_001),
+    )
 }
 
 /// Starts every container of a created pod, and its own deadline.
 pub(crate) fn run_pod(world: &World, key: &Key) {
     let (uid, names, deadline) = {
         let state = world.read();
-        let Some(pod) = state.pods.get(key) else { return };
-        let containers = pod.object["spec"]["containers"].as_array().cloned().unwrap_or_default();
+        let Some(pod) = state.pods.get(key) else {
+            return;
+        };
+        let containers = pod.object["spec"]["containers"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
         let names: Vec<String> = containers
             .iter()
             .filter_map(|container| container["name"].as_str().map(str::to_owned))
             .collect();
-        (pod.uid().to_owned(), names, pod.object["spec"]["activeDeadlineSeconds"].as_u64())
+        (
+            pod.uid().to_owned(),
+            names,
+            pod.object["spec"]["activeDeadlineSeconds"].as_u64(),
+        )
     };
     for name in names {
         start_container(world, key, &uid, &name, Kind::Regular);
@@ -148,8 +165,14 @@ pub(crate) fn run_pod(world: &World, key: &Key) {
         let (world, key, uid) = (world.clone(), key.clone(), uid);
         world.clone().spawn(async move {
             tokio::time::sleep(Duration::from_secs(seconds)).await;
-            fail_pod(&world, &key, &uid, "DeadlineExceeded", "Pod was active on the node longer \
-                than the specified deadline");
+            fail_pod(
+                &world,
+                &key,
+                &uid,
+                "DeadlineExceeded",
+                "Pod was active on the node longer \
+                than the specified deadline",
+            );
         });
     }
 }
@@ -157,7 +180,9 @@ pub(crate) fn run_pod(world: &World, key: &Key) {
 /// Ends a pod on its node: its processes die and its phase is `Failed`.
 pub(crate) fn fail_pod(world: &World, key: &Key, uid: &str, reason: &str, message: &str) -> bool {
     world.change(|state| {
-        let Some(pod) = state.pod_mut(key, uid) else { return false };
+        let Some(pod) = state.pod_mut(key, uid) else {
+            return false;
+        };
         for shell in pod.shells.values() {
             shell.kill();
         }
@@ -173,7 +198,9 @@ pub(crate) fn fail_pod(world: &World, key: &Key, uid: &str, reason: &str, messag
 /// The node stopped answering: nobody knows how the pod is.
 pub(crate) fn lose_node(world: &World, key: &Key) -> bool {
     world.change(|state| {
-        let Some(pod) = state.pods.get_mut(key) else { return false };
+        let Some(pod) = state.pods.get_mut(key) else {
+            return false;
+        };
         pod.object["status"]["phase"] = "Unknown".into();
         pod.object["status"]["reason"] = "NodeLost".into();
         pod.object["status"]["message"] =
@@ -219,7 +246,11 @@ impl Start {
         let image = container["image"].as_str().unwrap_or_default().to_owned();
         let fault = self.world.change(|state| state.faults.start_fault(&image));
         let delays = self.world.options().delays.clone();
-        let delay = if self.kind == Kind::Regular { delays.replace } else { delays.start };
+        let delay = if self.kind == Kind::Regular {
+            delays.replace
+        } else {
+            delays.start
+        };
         tokio::time::sleep(delay).await;
         match fault {
             None => {}
@@ -275,13 +306,19 @@ impl Start {
         let mut state = self.world.read();
         let pod = state.pod_mut(&self.key, &self.uid)?;
         let containers = pod.object["spec"][self.kind.containers()].as_array()?;
-        containers.iter().find(|one| one["name"] == self.name.as_str()).cloned()
+        containers
+            .iter()
+            .find(|one| one["name"] == self.name.as_str())
+            .cloned()
     }
 
     fn program(&self, container: &Value) -> Program {
         let words = |field: &str| {
             let words = container[field].as_array().cloned().unwrap_or_default();
-            words.iter().filter_map(|word| word.as_str().map(str::to_owned)).collect()
+            words
+                .iter()
+                .filter_map(|word| word.as_str().map(str::to_owned))
+                .collect()
         };
         let mut command: Vec<String> = words("command");
         if command.is_empty() {
@@ -289,7 +326,11 @@ impl Start {
         }
         command.extend(words("args"));
         let state = self.world.read();
-        let pod = state.pods.get(&self.key).map(|pod| &pod.object).unwrap_or(&Value::Null);
+        let pod = state
+            .pods
+            .get(&self.key)
+            .map(|pod| &pod.object)
+            .unwrap_or(&Value::Null);
         let (user, group) = identity(pod, container);
         let unprivileged = |id: u64| match u32::try_from(id) {
             Ok(id) if id > 0 => id,
@@ -309,9 +350,8 @@ impl Start {
         let non_root = container["securityContext"]["runAsNonRoot"]
             .as_bool()
             .or_else(|| pod["spec"]["securityContext"]["runAsNonRoot"].as_bool());
-        (non_root == Some(true) && identity(pod, container).0 == 0).then(|| {
-            "container's runAsUser breaks non-root policy".to_owned()
-        })
+        (non_root == Some(true) && identity(pod, container).0 == 0)
+            .then(|| "container's runAsUser breaks non-root policy".to_owned())
     }
 
     fn adopt(&self, shell: &Arc<Shell>) -> Option<()> {
@@ -327,7 +367,10 @@ impl Start {
             let pod = world.pod_mut(&self.key, &self.uid)?;
             let object = &mut pod.object;
             let containers = object["spec"][self.kind.containers()].as_array()?;
-            let container = containers.iter().find(|one| one["name"] == self.name.as_str())?.clone();
+            let container = containers
+                .iter()
+                .find(|one| one["name"] == self.name.as_str())?
+                .clone();
             let ready = self.kind == Kind::Regular && state.get("running").is_some();
             let status = container_status(object, &container, state, ready);
             put_status(object, self.kind, status);
@@ -353,7 +396,9 @@ fn put_status(object: &mut Value, kind: Kind, status: Value) {
     if !list.is_array() {
         *list = json!([]);
     }
-    let Some(list) = list.as_array_mut() else { return };
+    let Some(list) = list.as_array_mut() else {
+        return;
+    };
     match list.iter_mut().find(|one| one["name"] == status["name"]) {
         Some(one) => *one = status,
         None => list.push(status),
@@ -366,11 +411,16 @@ fn settle_phase(object: &mut Value) {
     if object["status"]["reason"].is_string() {
         return;
     }
-    let statuses = object["status"]["containerStatuses"].as_array().cloned().unwrap_or_default();
+    let statuses = object["status"]["containerStatuses"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
     let all = |state: &str| statuses.iter().all(|one| one["state"].get(state).is_some());
     let any = |state: &str| statuses.iter().any(|one| one["state"].get(state).is_some());
     let failed = statuses.iter().any(|one| {
-        one["state"]["terminated"]["exitCode"].as_i64().is_some_and(|code| code != 0)
+        one["state"]["terminated"]["exitCode"]
+            .as_i64()
+            .is_some_and(|code| code != 0)
     });
     let phase = match () {
         () if all("terminated") && failed => "Failed",
@@ -403,7 +453,11 @@ pub(crate) fn delete_pod(world: &World, key: &Key, grace_seconds: u64) {
     });
     let Some(uid) = uid else { return };
     let (world, key) = (world.clone(), key.clone());
-    let stop = world.options().delays.stop.min(Duration::from_secs(grace_seconds));
+    let stop = world
+        .options()
+        .delays
+        .stop
+        .min(Duration::from_secs(grace_seconds));
     world.clone().spawn(async move {
         tokio::time::sleep(stop).await;
         workload::remove_pod(&world, &key, Some(&uid));

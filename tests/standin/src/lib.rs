@@ -90,7 +90,12 @@ impl Standin {
         let world = World::new(options);
         let tokens = workload::seed(&world);
         world.spawn(server::listen(world.clone(), listener, acceptor));
-        Ok(Self { world, address, authority, tokens })
+        Ok(Self {
+            world,
+            address,
+            authority,
+            tokens,
+        })
     }
 
     /// `https://127.0.0.1:PORT`
@@ -110,7 +115,10 @@ impl Standin {
     /// [`Options::account`].
     #[must_use]
     pub fn token(&self, account: &str) -> Option<&str> {
-        self.tokens.iter().find(|(context, _)| context == account).map(|(_, token)| token.as_str())
+        self.tokens
+            .iter()
+            .find(|(context, _)| context == account)
+            .map(|(_, token)| token.as_str())
     }
 
     /// A kubeconfig (in JSON, which is YAML) with a context for each account; the current one is
@@ -129,7 +137,9 @@ impl Standin {
     /// What can go wrong, on command.
     #[must_use]
     pub fn faults(&self) -> Faults {
-        Faults { world: self.world.clone() }
+        Faults {
+            world: self.world.clone(),
+        }
     }
 
     /// Every request so far, oldest first: verb, path, caller.
@@ -161,21 +171,31 @@ impl Standin {
     #[must_use]
     pub fn pods(&self, namespace: &str) -> Vec<Value> {
         let state = self.world.read();
-        let here = state.pods.iter().filter(|((inside, _), _)| inside == namespace);
+        let here = state
+            .pods
+            .iter()
+            .filter(|((inside, _), _)| inside == namespace);
         here.map(|(_, pod)| pod.object.clone()).collect()
     }
 
     /// The RoleBindings of all namespaces, as objects.
     #[must_use]
     pub fn role_bindings(&self) -> Vec<Value> {
-        self.world.read().bindings.values().map(|binding| binding.object.clone()).collect()
+        self.world
+            .read()
+            .bindings
+            .values()
+            .map(|binding| binding.object.clone())
+            .collect()
     }
 
     /// Sets a namespace's label, or takes it away.
     pub fn set_namespace_label(&self, namespace: &str, label: &str, value: Option<&str>) {
         self.world.change(|state| {
             let version = state.next_version().to_string();
-            let Some(object) = state.namespaces.get_mut(namespace) else { return };
+            let Some(object) = state.namespaces.get_mut(namespace) else {
+                return;
+            };
             object["metadata"]["resourceVersion"] = version.into();
             if let Some(labels) = object["metadata"]["labels"].as_object_mut() {
                 match value {
@@ -198,7 +218,8 @@ impl Standin {
 
     /// Makes every minted token invalid, as if its time were up.
     pub fn expire_tokens(&self) {
-        self.world.change(|state| state.tokens.retain(|_, token| token.expires_at.is_none()));
+        self.world
+            .change(|state| state.tokens.retain(|_, token| token.expires_at.is_none()));
     }
 
     /// Accepts the tokens that `issuer` mints for `audience`, as a far cluster does (C-2). The
@@ -213,7 +234,9 @@ impl Standin {
     }
 
     fn inspect(&self) -> Inspect {
-        Inspect { world: self.world.clone() }
+        Inspect {
+            world: self.world.clone(),
+        }
     }
 }
 

@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 
 use clap::Parser;
 use standin::{AppSeed, Options, Standin};
-use tokio::io::AsyncReadExt as _;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// A stand-in for a Kubernetes cluster on 127.0.0.1.
@@ -40,7 +39,10 @@ enum Failure {
     #[error(transparent)]
     Start(#[from] standin::Error),
     #[error("cannot write `{path}`")]
-    Write { path: PathBuf, source: std::io::Error },
+    Write {
+        path: PathBuf,
+        source: std::io::Error,
+    },
     #[error("cannot wait for signals")]
     Signals(#[source] std::io::Error),
     #[error("`{0}` is not NAMESPACE/NAME or NAMESPACE/NAME:REPLICAS")]
@@ -55,14 +57,18 @@ async fn main() -> std::process::ExitCode {
         Ok(()) => std::process::ExitCode::SUCCESS,
         Err(failure) => {
             let cause = std::error::Error::source(&failure).map(|cause| format!(": {cause}"));
-            let _ = writeln!(std::io::stderr(), "standin: {failure}{}", cause.unwrap_or_default());
+            let _ = writeln!(
+                std::io::stderr(),
+                "standin: {failure}{}",
+                cause.unwrap_or_default()
+            );
             std::process::ExitCode::FAILURE
         }
     }
 }
 
 async fn run(arguments: Arguments) -> Result<(), Failure> {
-    let mut options = Options { port: arguments.port, ..Options::default() };
+    let mut options = Options::default().port(arguments.port);
     for text in &arguments.namespaces {
         options = add_namespace(options, text)?;
     }
@@ -74,8 +80,12 @@ async fn run(arguments: Arguments) -> Result<(), Failure> {
     let mut interrupt = signal(SignalKind::interrupt()).map_err(Failure::Signals)?;
     let standin = Standin::start(options).await?;
     let kubeconfig = arguments.dir.join("kubeconfig");
-    write_private(&arguments.dir, &kubeconfig, &standin.kubeconfig())
-        .map_err(|source| Failure::Write { path: kubeconfig.clone(), source })?;
+    write_private(&arguments.dir, &kubeconfig, &standin.kubeconfig()).map_err(|source| {
+        Failure::Write {
+            path: kubeconfig.clone(),
+            source,
+        }
+    })?;
     let ready = serde_json::json!({
         "ready": true, "url": standin.url(), "kubeconfig": kubeconfig, "pid": std::process::id(),
     });
@@ -92,9 +102,9 @@ async fn run(arguments: Arguments) -> Result<(), Failure> {
 }
 
 async fn end_of_input() {
-    let mut input = tokio::io::stdin();
-    let mut buffer = [0; 1024];
-    while matches!(input.read(&mut buffer).await, Ok(length) if length > 0) {}
+    let read = || std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
+    // An input that cannot be read has ended too.
+    let _ = tokio::task::spawn_blocking(read).await;
 }
 
 fn write_private(folder: &Path, path: &Path, text: &str) -> std::io::Result<()> {
@@ -106,16 +116,22 @@ fn write_private(folder: &Path, path: &Path, text: &str) -> std::io::Result<()> 
     {
         return Err(error);
     }
-    let mut file =
-        std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&partial)?;
+    let mut file = std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&partial)?;
     file.write_all(text.as_bytes())?;
     std::fs::rename(&partial, path)
 }
 
 fn add_namespace(options: Options, text: &str) -> Result<Options, Failure> {
     let (name, labels) = text.split_once(':').unwrap_or((text, ""));
-    let pairs: Option<Vec<(&str, &str)>> =
-        labels.split(',').filter(|pair| !pair.is_empty()).map(|pair| pair.split_once('=')).collect();
+    let pairs: Option<Vec<(&str, &str)>> = labels
+        .split(',')
+        .filter(|pair| !pair.is_empty())
+        .map(|pair| pair.split_once('='))
+        .collect();
     match pairs {
         Some(pairs) if !name.is_empty() => Ok(options.namespace(name, &pairs)),
         _ => Err(Failure::Namespace(text.to_owned())),
@@ -126,7 +142,11 @@ fn parse_app(text: &str) -> Result<AppSeed, Failure> {
     let wrong = || Failure::App(text.to_owned());
     let (namespace, rest) = text.split_once('/').ok_or_else(wrong)?;
     let (name, replicas) = rest.split_once(':').unwrap_or((rest, "1"));
-    let replicas = replicas.parse().ok().filter(|count| *count <= 100).ok_or_else(wrong)?;
+    let replicas = replicas
+        .parse()
+        .ok()
+        .filter(|count| *count <= 100)
+        .ok_or_else(wrong)?;
     if namespace.is_empty() || name.is_empty() {
         return Err(wrong());
     }

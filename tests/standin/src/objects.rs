@@ -24,7 +24,10 @@ pub(crate) fn read_bindings(call: &Call) -> Answer {
     }
     let objects = state.bindings.values().map(|binding| &binding.object);
     let items = select(call, objects)?;
-    Ok(http_io::json(200, &list("RoleBinding", RBAC, state.version, items)))
+    Ok(http_io::json(
+        200,
+        &list("RoleBinding", RBAC, state.version, items),
+    ))
 }
 
 fn select<'a>(
@@ -34,7 +37,11 @@ fn select<'a>(
     let mut items = Vec::new();
     for object in objects {
         let namespace = &object["metadata"]["namespace"];
-        let here = call.action.namespace.as_ref().is_none_or(|one| namespace == one.as_str());
+        let here = call
+            .action
+            .namespace
+            .as_ref()
+            .is_none_or(|one| namespace == one.as_str());
         if here && labels_match(call.selector("labelSelector"), object)? {
             items.push(object.clone());
         }
@@ -44,7 +51,10 @@ fn select<'a>(
 
 pub(crate) fn create_binding(call: &Call) -> Answer {
     let name = call.new_name("RoleBinding")?;
-    for (field, what) in [("apiGroup", "rbac.authorization.k8s.io"), ("kind", "ClusterRole")] {
+    for (field, what) in [
+        ("apiGroup", "rbac.authorization.k8s.io"),
+        ("kind", "ClusterRole"),
+    ] {
         let seen = call.body["roleRef"][field].as_str().unwrap_or_default();
         if seen != what && !(field == "kind" && seen == "Role") {
             let why = format!("Unsupported value: \"{seen}\": supported values: \"{what}\"");
@@ -71,7 +81,10 @@ pub(crate) fn create_binding(call: &Call) -> Answer {
         }
         object["metadata"]["resourceVersion"] = state.next_version().to_string().into();
         if !call.dry_run() {
-            let binding = Binding { object: object.clone(), effective_at };
+            let binding = Binding {
+                object: object.clone(),
+                effective_at,
+            };
             state.bindings.insert(key, binding);
         }
         Ok(object)
@@ -95,10 +108,13 @@ pub(crate) fn delete_binding(call: &Call) -> Answer {
     let details = json!({
         "name": call.name(), "group": call.action.group, "kind": call.action.resource, "uid": uid,
     });
-    Ok(http_io::json(200, &json!({
-        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
-        "details": details,
-    })))
+    Ok(http_io::json(
+        200,
+        &json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
+            "details": details,
+        }),
+    ))
 }
 
 /// Namespaces, workloads, budgets, accounts and the two ClusterRoles.
@@ -134,14 +150,20 @@ pub(crate) fn read_fixed(call: &Call) -> Answer {
         return Ok(http_io::json(200, found));
     }
     let items = select(call, all.iter())?;
-    Ok(http_io::json(200, &list(kind, api_version, state.version, items)))
+    Ok(http_io::json(
+        200,
+        &list(kind, api_version, state.version, items),
+    ))
 }
 
 fn cluster_roles() -> Vec<Value> {
     [LIVE_ROLE, COPY_ROLE]
         .iter()
         .filter_map(|&name| {
-            let rules: Vec<Value> = cluster_role(name)?.iter().map(|rule| rule.to_json()).collect();
+            let rules: Vec<Value> = cluster_role(name)?
+                .iter()
+                .map(|rule| rule.to_json())
+                .collect();
             Some(json!({
                 "apiVersion": RBAC, "kind": "ClusterRole", "metadata": { "name": name },
                 "rules": rules,

@@ -57,12 +57,9 @@ impl Default for Delays {
 /// `shop` in it, and the three accounts of [`crate::Standin::kubeconfig`].
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The port on 127.0.0.1; 0 chooses a free one.
-    pub port: u16,
-    /// How long things take.
-    pub delays: Delays,
-    /// Kubernetes' minor version: from 35 a WebSocket attach needs `create` beside `get` (C-27).
-    pub minor_version: u32,
+    pub(crate) port: u16,
+    pub(crate) delays: Delays,
+    pub(crate) minor_version: u32,
     pub(crate) accounts: Vec<Account>,
     pub(crate) namespaces: Vec<(String, Value)>,
     pub(crate) apps: Vec<AppSeed>,
@@ -90,13 +87,43 @@ impl Options {
             delays: Delays::default(),
             minor_version: 35,
             accounts: vec![
-                account("breakglass", User::service_account("tower", "breakglass"), at_rest),
-                account("backend", User::service_account("tower", "backend"), vec![mint]),
+                account(
+                    "breakglass",
+                    User::service_account("tower", "breakglass"),
+                    at_rest,
+                ),
+                account(
+                    "backend",
+                    User::service_account("tower", "backend"),
+                    vec![mint],
+                ),
                 account("admin", admin, Vec::new()),
             ],
             namespaces: vec![("tower".to_owned(), json!({}))],
             apps: Vec::new(),
             budgets: Vec::new(),
+        }
+    }
+
+    /// The port on 127.0.0.1; 0, the default, chooses a free one.
+    #[must_use]
+    pub fn port(self, port: u16) -> Self {
+        Self { port, ..self }
+    }
+
+    /// How long things take.
+    #[must_use]
+    pub fn delays(self, delays: Delays) -> Self {
+        Self { delays, ..self }
+    }
+
+    /// Kubernetes' minor version; from 35, the default, a WebSocket attach needs `create` beside
+    /// `get` (C-27).
+    #[must_use]
+    pub fn minor_version(self, minor_version: u32) -> Self {
+        Self {
+            minor_version,
+            ..self
         }
     }
 
@@ -136,7 +163,11 @@ impl Options {
     pub fn account(mut self, context: &str, user: &str, rules: Vec<Rule>) -> Self {
         let user = User::named(user);
         self.accounts.retain(|account| account.context != context);
-        self.accounts.push(Account { context: context.to_owned(), user, rules });
+        self.accounts.push(Account {
+            context: context.to_owned(),
+            user,
+            rules,
+        });
         self
     }
 
@@ -144,14 +175,21 @@ impl Options {
     /// and owners, which a Backstage installation usually may read).
     #[must_use]
     pub fn bare_rights(self) -> Self {
-        self.account("breakglass", "system:serviceaccount:tower:breakglass", rights_at_rest())
+        self.account(
+            "breakglass",
+            "system:serviceaccount:tower:breakglass",
+            rights_at_rest(),
+        )
     }
 }
 
 impl Default for Options {
     fn default() -> Self {
         Self::empty()
-            .namespace("shop", &[("hangar.io/app", "shop"), ("hangar.io/env", "dev")])
+            .namespace(
+                "shop",
+                &[("hangar.io/app", "shop"), ("hangar.io/env", "dev")],
+            )
             .app(AppSeed::new("shop", "shop").replicas(2))
     }
 }
@@ -250,13 +288,21 @@ impl AppSeed {
 }
 
 fn to_map(pairs: &[(&str, &str)]) -> Value {
-    pairs.iter().map(|&(key, value)| (key.to_owned(), Value::from(value))).collect()
+    pairs
+        .iter()
+        .map(|&(key, value)| (key.to_owned(), Value::from(value)))
+        .collect()
 }
 
 impl Options {
     /// The rules that stand for a user of this name.
     pub(crate) fn rules_of(&self, user: &str) -> Vec<Rule> {
-        let account = self.accounts.iter().find(|account| account.user.name == user);
-        account.map(|account| account.rules.clone()).unwrap_or_default()
+        let account = self
+            .accounts
+            .iter()
+            .find(|account| account.user.name == user);
+        account
+            .map(|account| account.rules.clone())
+            .unwrap_or_default()
     }
 }

@@ -50,7 +50,9 @@ fn merge(kind: PatchKind, target: &mut Value, patch: &Value) {
     if !target.is_object() {
         *target = Value::Object(serde_json::Map::new());
     }
-    let Value::Object(fields) = target else { return };
+    let Value::Object(fields) = target else {
+        return;
+    };
     for (field, change) in changes {
         if change.is_null() {
             fields.remove(field);
@@ -80,9 +82,14 @@ fn merge_list(target: &mut Value, key: &str, items: &[Value]) {
     if !target.is_array() {
         *target = Value::Array(Vec::new());
     }
-    let Value::Array(existing) = target else { return };
+    let Value::Array(existing) = target else {
+        return;
+    };
     for item in items {
-        match existing.iter_mut().find(|one| !item[key].is_null() && one[key] == item[key]) {
+        match existing
+            .iter_mut()
+            .find(|one| !item[key].is_null() && one[key] == item[key])
+        {
             Some(one) => merge(PatchKind::Strategic, one, item),
             None => existing.push(item.clone()),
         }
@@ -134,7 +141,9 @@ fn term_matches(term: &str, labels: &Value) -> Result<bool, Refusal> {
         return Ok(value(key) == Some(wanted.trim()));
     }
     if term.contains(char::is_whitespace) {
-        return Err(Refusal::bad_request(format!("unable to parse requirement: {term}")));
+        return Err(Refusal::bad_request(format!(
+            "unable to parse requirement: {term}"
+        )));
     }
     match term.strip_prefix('!') {
         Some(key) => Ok(value(key).is_none()),
@@ -149,7 +158,11 @@ fn set_holds(set: &str, value: Option<&str>) -> bool {
 
 /// Whether a pod meets a field selector; a field that the API does not select by is a 400.
 pub(crate) fn fields_match(selector: &str, object: &Value) -> Result<bool, Refusal> {
-    for term in selector.split(',').map(str::trim).filter(|term| !term.is_empty()) {
+    for term in selector
+        .split(',')
+        .map(str::trim)
+        .filter(|term| !term.is_empty())
+    {
         let (field, wanted, negated) = match term.split_once("!=") {
             Some((field, wanted)) => (field, wanted, true),
             None => match term.split_once("==").or_else(|| term.split_once('=')) {
@@ -166,7 +179,10 @@ pub(crate) fn fields_match(selector: &str, object: &Value) -> Result<bool, Refus
                 return Err(Refusal::bad_request(message));
             }
         };
-        let value = object.pointer(&pointer).and_then(Value::as_str).unwrap_or_default();
+        let value = object
+            .pointer(&pointer)
+            .and_then(Value::as_str)
+            .unwrap_or_default();
         if (value == wanted) == negated {
             return Ok(false);
         }
@@ -192,7 +208,12 @@ mod tests {
         let object = json!({ "metadata": { "annotations": { "a": "1", "b": "2" } } });
         let patch = json!({ "metadata": { "annotations": { "a": null, "c": "3" } } });
         let expected = json!({ "metadata": { "annotations": { "b": "2", "c": "3" } } });
-        check_patch(PatchKind::Merge, object.clone(), patch.clone(), expected.clone());
+        check_patch(
+            PatchKind::Merge,
+            object.clone(),
+            patch.clone(),
+            expected.clone(),
+        );
         check_patch(PatchKind::Strategic, object, patch, expected);
     }
 
@@ -212,7 +233,12 @@ mod tests {
         for _ in 0..40 {
             patch = json!({ "x": patch });
         }
-        assert_eq!(apply(PatchKind::Merge, &mut json!({}), &patch).unwrap_err().code, 400);
+        assert_eq!(
+            apply(PatchKind::Merge, &mut json!({}), &patch)
+                .unwrap_err()
+                .code,
+            400
+        );
     }
 
     #[test]
@@ -237,7 +263,10 @@ mod tests {
     #[test]
     fn only_known_fields_select() {
         let object = json!({ "metadata": { "name": "a" }, "status": { "phase": "Running" } });
-        assert_eq!(fields_match("metadata.name=a,status.phase!=Failed", &object), Ok(true));
+        assert_eq!(
+            fields_match("metadata.name=a,status.phase!=Failed", &object),
+            Ok(true)
+        );
         assert_eq!(fields_match("metadata.name=b", &object), Ok(false));
         assert!(fields_match("spec.image=x", &object).is_err());
     }

@@ -15,7 +15,12 @@ type Answer = Result<Response<Body>, Refusal>;
 
 /// What an ephemeral container may not have (`core/v1` EphemeralContainerCommon).
 const NOT_EPHEMERAL: [&str; 7] = [
-    "ports", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle", "resources",
+    "ports",
+    "livenessProbe",
+    "readinessProbe",
+    "startupProbe",
+    "lifecycle",
+    "resources",
     "resizePolicy",
 ];
 
@@ -30,7 +35,11 @@ pub(crate) fn list(call: &Call) -> Answer {
     let state = call.world.read();
     let mut items = Vec::new();
     for ((namespace, _), pod) in &state.pods {
-        let here = call.action.namespace.as_ref().is_none_or(|wanted| wanted == namespace);
+        let here = call
+            .action
+            .namespace
+            .as_ref()
+            .is_none_or(|wanted| wanted == namespace);
         if here
             && labels_match(call.selector("labelSelector"), &pod.object)?
             && fields_match(call.selector("fieldSelector"), &pod.object)?
@@ -38,15 +47,26 @@ pub(crate) fn list(call: &Call) -> Answer {
             items.push(pod.object.clone());
         }
     }
-    Ok(http_io::json(200, &list_of("Pod", "v1", state.version, items)))
+    Ok(http_io::json(
+        200,
+        &list_of("Pod", "v1", state.version, items),
+    ))
 }
 
 pub(crate) fn create(call: &Call) -> Answer {
     let name = call.new_name("Pod")?;
     let mut object = call.body.clone();
-    let containers = object["spec"]["containers"].as_array().cloned().unwrap_or_default();
+    let containers = object["spec"]["containers"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
     if containers.is_empty() {
-        return Err(Refusal::invalid("Pod", &name, "spec.containers", "Required value"));
+        return Err(Refusal::invalid(
+            "Pod",
+            &name,
+            "spec.containers",
+            "Required value",
+        ));
     }
     for (index, container) in containers.iter().enumerate() {
         for field in ["name", "image"] {
@@ -55,7 +75,12 @@ pub(crate) fn create(call: &Call) -> Answer {
                 return Err(Refusal::invalid("Pod", &name, &field, "Required value"));
             }
         }
-        check_mounts(&object, container, &name, &format!("spec.containers[{index}]"))?;
+        check_mounts(
+            &object,
+            container,
+            &name,
+            &format!("spec.containers[{index}]"),
+        )?;
     }
     let key = (call.namespace().to_owned(), name.clone());
     if call.world.read().pods.contains_key(&key) {
@@ -81,7 +106,12 @@ pub(crate) fn create(call: &Call) -> Answer {
         return Ok(http_io::json(201, &object));
     }
     let key = workload::add_pod(&call.world, object, "Pending");
-    let object = call.world.read().pods.get(&key).map(|pod| pod.object.clone());
+    let object = call
+        .world
+        .read()
+        .pods
+        .get(&key)
+        .map(|pod| pod.object.clone());
     kubelet::run_pod(&call.world, &key);
     Ok(http_io::json(201, &object.unwrap_or_default()))
 }
@@ -129,7 +159,11 @@ pub(crate) fn patch(call: &Call) -> Answer {
             }
         }
         state.publish("MODIFIED", &key);
-        Ok(state.pods.get(&key).map(|pod| pod.object.clone()).unwrap_or_default())
+        Ok(state
+            .pods
+            .get(&key)
+            .map(|pod| pod.object.clone())
+            .unwrap_or_default())
     })?;
     Ok(http_io::json(200, &object))
 }
@@ -159,7 +193,9 @@ fn check_identity(call: &Call, before: &Value, after: &Value) -> Result<(), Refu
 
 fn check_annotations(object: &Value, name: &str) -> Result<(), Refusal> {
     for field in ["annotations", "labels"] {
-        let Some(pairs) = object["metadata"][field].as_object() else { continue };
+        let Some(pairs) = object["metadata"][field].as_object() else {
+            continue;
+        };
         if let Some((key, _)) = pairs.iter().find(|(_, value)| !value.is_string()) {
             let field = format!("metadata.{field}.{key}");
             return Err(Refusal::invalid("Pod", name, &field, "must be a string"));
@@ -173,19 +209,28 @@ pub(crate) fn delete(call: &Call) -> Answer {
     let object = {
         let state = call.world.read();
         let pod = state.pods.get(&key);
-        pod.ok_or_else(|| Refusal::not_found(&call.action, call.name()))?.object.clone()
+        pod.ok_or_else(|| Refusal::not_found(&call.action, call.name()))?
+            .object
+            .clone()
     };
     call.check_preconditions(&object)?;
     let asked = call.body["gracePeriodSeconds"].as_u64();
     let grace = asked
-        .or_else(|| call.query.get("gracePeriodSeconds").and_then(|text| text.parse().ok()))
+        .or_else(|| {
+            call.query
+                .get("gracePeriodSeconds")
+                .and_then(|text| text.parse().ok())
+        })
         .or_else(|| object["spec"]["terminationGracePeriodSeconds"].as_u64())
         .unwrap_or(30);
     if !call.dry_run() {
         kubelet::delete_pod(&call.world, &key, grace);
     }
     let state = call.world.read();
-    let object = state.pods.get(&key).map_or(object, |pod| pod.object.clone());
+    let object = state
+        .pods
+        .get(&key)
+        .map_or(object, |pod| pod.object.clone());
     Ok(http_io::json(200, &object))
 }
 
@@ -211,7 +256,11 @@ pub(crate) fn change_ephemeral_containers(call: &Call) -> Answer {
         pod.object["spec"]["ephemeralContainers"] = changed["spec"]["ephemeralContainers"].clone();
         let uid = pod.uid().to_owned();
         state.publish("MODIFIED", &key);
-        let object = state.pods.get(&key).map(|pod| pod.object.clone()).unwrap_or_default();
+        let object = state
+            .pods
+            .get(&key)
+            .map(|pod| pod.object.clone())
+            .unwrap_or_default();
         Ok((object, uid, added))
     })?;
     for name in added {
@@ -233,7 +282,10 @@ fn fill_identity(changed: &mut Value, before: &Value) {
 fn check_ephemeral(before: &Value, after: &Value, pod: &str) -> Result<Vec<String>, Refusal> {
     const FIELD: &str = "spec.ephemeralContainers";
     let entries = |object: &Value| {
-        object["spec"]["ephemeralContainers"].as_array().cloned().unwrap_or_default()
+        object["spec"]["ephemeralContainers"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default()
     };
     let (old, new) = (entries(before), entries(after));
     for one in &old {
@@ -243,7 +295,8 @@ fn check_ephemeral(before: &Value, after: &Value, pod: &str) -> Result<Vec<Strin
                 true => "changed",
                 false => "removed",
             };
-            let why = format!("Forbidden: existing ephemeral containers \"{name}\" may not be {verb}");
+            let why =
+                format!("Forbidden: existing ephemeral containers \"{name}\" may not be {verb}");
             return Err(Refusal::invalid("Pod", pod, FIELD, &why));
         }
     }
@@ -271,7 +324,8 @@ fn check_ephemeral(before: &Value, after: &Value, pod: &str) -> Result<Vec<Strin
 }
 
 fn check_new_ephemeral(pod: &Value, one: &Value, name: &str, field: &str) -> Result<(), Refusal> {
-    let invalid = |sub: &str, why: &str| Refusal::invalid("Pod", name, &format!("{field}.{sub}"), why);
+    let invalid =
+        |sub: &str, why: &str| Refusal::invalid("Pod", name, &format!("{field}.{sub}"), why);
     for required in ["name", "image"] {
         if one[required].as_str().is_none_or(str::is_empty) {
             return Err(invalid(required, "Required value"));
@@ -279,13 +333,22 @@ fn check_new_ephemeral(pod: &Value, one: &Value, name: &str, field: &str) -> Res
     }
     for forbidden in NOT_EPHEMERAL {
         if !one[forbidden].is_null() {
-            return Err(invalid(forbidden, "Forbidden: cannot be set for an Ephemeral Container"));
+            return Err(invalid(
+                forbidden,
+                "Forbidden: cannot be set for an Ephemeral Container",
+            ));
         }
     }
-    if let Some(target) = one["targetContainerName"].as_str().filter(|target| !target.is_empty()) {
+    if let Some(target) = one["targetContainerName"]
+        .as_str()
+        .filter(|target| !target.is_empty())
+    {
         let containers = pod["spec"]["containers"].as_array();
         if !containers.is_some_and(|all| all.iter().any(|one| one["name"] == target)) {
-            return Err(invalid("targetContainerName", &format!("Not found: \"{target}\"")));
+            return Err(invalid(
+                "targetContainerName",
+                &format!("Not found: \"{target}\""),
+            ));
         }
     }
     for mount in one["volumeMounts"].as_array().into_iter().flatten() {
@@ -300,7 +363,12 @@ fn check_new_ephemeral(pod: &Value, one: &Value, name: &str, field: &str) -> Res
 }
 
 fn check_mounts(pod: &Value, container: &Value, name: &str, field: &str) -> Result<(), Refusal> {
-    for (index, mount) in container["volumeMounts"].as_array().into_iter().flatten().enumerate() {
+    for (index, mount) in container["volumeMounts"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .enumerate()
+    {
         let volumes = pod["spec"]["volumes"].as_array();
         if !volumes.is_some_and(|all| all.iter().any(|one| one["name"] == mount["name"])) {
             let why = format!("Not found: {}", mount["name"]);
@@ -310,4 +378,3 @@ fn check_mounts(pod: &Value, container: &Value, name: &str, field: &str) -> Resu
     }
     Ok(())
 }
-

@@ -21,7 +21,11 @@ pub(crate) struct PongFilter<T> {
 
 impl<T> PongFilter<T> {
     pub(crate) fn new(io: T, mode: watch::Receiver<StreamMode>) -> Self {
-        Self { io, mode, parser: Parser::Opcode }
+        Self {
+            io,
+            mode,
+            parser: Parser::Opcode,
+        }
     }
 }
 
@@ -31,7 +35,11 @@ enum Parser {
     Opcode,
     Length,
     /// Bytes of an extended length to come, and its value so far.
-    LongLength { left: u8, value: u64, masked: bool },
+    LongLength {
+        left: u8,
+        value: u64,
+        masked: bool,
+    },
     /// Mask and payload to come.
     Rest(u64),
 }
@@ -52,20 +60,38 @@ impl Parser {
                 Self::Length => {
                     let masked = byte & 0x80 != 0;
                     match byte & 0x7f {
-                        126 => Self::LongLength { left: 2, value: 0, masked },
-                        127 => Self::LongLength { left: 8, value: 0, masked },
+                        126 => Self::LongLength {
+                            left: 2,
+                            value: 0,
+                            masked,
+                        },
+                        127 => Self::LongLength {
+                            left: 8,
+                            value: 0,
+                            masked,
+                        },
                         length => Self::rest(u64::from(length), masked),
                     }
                 }
-                Self::LongLength { left, value, masked } => {
+                Self::LongLength {
+                    left,
+                    value,
+                    masked,
+                } => {
                     let value = (value << 8) | u64::from(byte);
                     match left {
                         1 => Self::rest(value, masked),
-                        _ => Self::LongLength { left: left - 1, value, masked },
+                        _ => Self::LongLength {
+                            left: left - 1,
+                            value,
+                            masked,
+                        },
                     }
                 }
                 Self::Rest(left) => {
-                    let here = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len() - at);
+                    let here = usize::try_from(left)
+                        .unwrap_or(usize::MAX)
+                        .min(bytes.len() - at);
                     at += here - 1;
                     match left - here as u64 {
                         0 => Self::Opcode,

@@ -3,21 +3,20 @@
 //! A container's processes are those in the session of its first process and those that carry its
 //! mark in their environment, so that a daemon that left the session dies with its pod too.
 
-use rustix::process::{Pid, Signal, getsid, kill_process, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use crate::pty::MARK;
 
 /// Every process that carries `mark`, or whose session is `leader`'s.
 pub(crate) fn of_container(leader: Option<u32>, mark: &str) -> Vec<u32> {
     let wanted = format!("{MARK}={mark}");
-    let leader = leader.and_then(to_pid);
     all_processes()
         .into_iter()
         .filter(|&pid| {
-            let session = to_pid(pid).and_then(|pid| getsid(Some(pid)).ok());
-            (leader.is_some() && session == leader) || has_variable(pid, wanted.as_bytes())
+            living_session(pid).is_some_and(|session| {
+                leader == Some(session) || has_variable(pid, wanted.as_bytes())
+            })
         })
-        .filter(|&pid| !is_zombie(pid))
         .collect()
 }
 
@@ -43,7 +42,9 @@ fn to_pid(raw: u32) -> Option<Pid> {
 }
 
 fn all_processes() -> Vec<u32> {
-    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
+    let Ok(entries) = std::fs::read_dir("/proc") else {
+        return Vec::new();
+    };
     entries
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .filter(|&pid| pid != std::process::id())
@@ -51,12 +52,23 @@ fn all_processes() -> Vec<u32> {
 }
 
 fn has_variable(pid: u32, wanted: &[u8]) -> bool {
-    let Ok(environment) = std::fs::read(format!("/proc/{pid}/environ")) else { return false };
-    environment.split(|&byte| byte == 0).any(|variable| variable == wanted)
+    let Ok(environment) = std::fs::read(format!("/proc/{pid}/environ")) else {
+        return false;
+    };
+    environment
+        .split(|&byte| byte == 0)
+        .any(|variable| variable == wanted)
 }
 
-fn is_zombie(pid: u32) -> bool {
-    let Ok(text) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return true };
-    // The name is in parentheses and may contain any character; the state follows it.
-    text.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('Z'))
+/// The session of a process, unless it is gone or a zombie. Not `getsid`: a session whose leader
+/// is outside our PID namespace is 0, which is no process id.
+fn living_session(pid: u32) -> Option<u32> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name is in parentheses and may contain any character; state, parent, group and session
+    // follow it.
+    let (_, rest) = text.rsplit_once(") ")?;
+    let mut fields = rest.split(' ');
+    let state = fields.next()?;
+    let session = fields.nth(2)?.parse().ok()?;
+    (!matches!(state, "Z" | "X")).then_some(session)
 }

@@ -2,7 +2,8 @@
 //!
 //! What must hold: the child leads a session of its own with the PTY as its controlling terminal,
 //! so that Ctrl-C reaches what runs in it; it sees none of our environment; where we are root it
-//! is not. The one unsafe block of this crate is here: the hook between fork and exec.
+//! is not. The unsafe code of this crate is here: the hook between fork and exec, and a descriptor's
+//! registration.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -101,7 +102,16 @@ pub(crate) fn spawn(program: &Program) -> io::Result<(Master, Child)> {
     command.stderr(Stdio::from(terminal));
     lead_a_session(&mut command);
     let child = command.spawn()?;
-    Ok((Master { fd: AsyncFd::new(master)? }, child))
+    Ok((Master { fd: watch(master)? }, child))
+}
+
+#[expect(
+    unsafe_code,
+    reason = "the safe constructor is deprecated for types that lend their fd"
+)]
+fn watch(master: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    // SAFETY: the AsyncFd owns the descriptor, and an OwnedFd gives the same one until it closes.
+    Ok(unsafe { AsyncFd::register(master) }?)
 }
 
 fn open_pair() -> io::Result<(OwnedFd, OwnedFd)> {
@@ -116,7 +126,10 @@ fn open_pair() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok((master, terminal))
 }
 
-#[expect(unsafe_code, reason = "a controlling terminal can only be taken between fork and exec")]
+#[expect(
+    unsafe_code,
+    reason = "a controlling terminal can only be taken between fork and exec"
+)]
 fn lead_a_session(command: &mut Command) {
     // SAFETY: the hook makes two system calls and touches neither memory nor locks that another
     // thread may have held at the fork.

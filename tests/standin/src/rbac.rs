@@ -51,7 +51,10 @@ impl Rule {
             && has(&self.resources, &action.full_resource())
             && has(&self.verbs, action.verb)
             && (self.names.is_empty()
-                || action.name.as_ref().is_some_and(|name| self.names.contains(name)))
+                || action
+                    .name
+                    .as_ref()
+                    .is_some_and(|name| self.names.contains(name)))
     }
 
     /// The rule as an entry of a ClusterRole's `rules`.
@@ -87,12 +90,16 @@ impl User {
 
     /// A user by name; a service account's full name gives it that account's groups.
     pub(crate) fn named(name: &str) -> Self {
-        if let Some((namespace, account)) =
-            name.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':'))
+        if let Some((namespace, account)) = name
+            .strip_prefix("system:serviceaccount:")
+            .and_then(|rest| rest.split_once(':'))
         {
             return Self::service_account(namespace, account);
         }
-        Self { name: name.to_owned(), groups: vec!["system:authenticated".to_owned()] }
+        Self {
+            name: name.to_owned(),
+            groups: vec!["system:authenticated".to_owned()],
+        }
     }
 
     pub(crate) fn is_master(&self) -> bool {
@@ -106,7 +113,11 @@ pub(crate) fn cluster_role(name: &str) -> Option<Vec<Rule>> {
     match name {
         LIVE_ROLE => Some(vec![
             Rule::new("", &["pods"], &["get", "list", "watch", "patch", "delete"]),
-            Rule::new("", &["pods/ephemeralcontainers"], &["get", "patch", "update"]),
+            Rule::new(
+                "",
+                &["pods/ephemeralcontainers"],
+                &["get", "patch", "update"],
+            ),
             attach(),
         ]),
         COPY_ROLE => Some(vec![
@@ -122,7 +133,11 @@ pub(crate) fn cluster_role(name: &str) -> Option<Vec<Rule>> {
 pub fn rights_at_rest() -> Vec<Rule> {
     const RBAC: &str = "rbac.authorization.k8s.io";
     vec![
-        Rule::new(RBAC, &["rolebindings"], &["create", "delete", "get", "list"]),
+        Rule::new(
+            RBAC,
+            &["rolebindings"],
+            &["create", "delete", "get", "list"],
+        ),
         Rule::new(RBAC, &["clusterroles"], &["bind"]).named(&[LIVE_ROLE, COPY_ROLE]),
         Rule::new("", &["pods", "namespaces"], &["get"]),
     ]
@@ -172,7 +187,12 @@ impl Authorizer<'_> {
         let bind = Action {
             verb: "bind",
             group: action.group.clone(),
-            resource: if kind == "ClusterRole" { "clusterroles" } else { "roles" }.to_owned(),
+            resource: if kind == "ClusterRole" {
+                "clusterroles"
+            } else {
+                "roles"
+            }
+            .to_owned(),
             subresource: None,
             namespace: action.namespace.clone(),
             name: Some(role.to_owned()),
@@ -192,7 +212,9 @@ impl Authorizer<'_> {
     }
 
     fn granted(&self, action: &Action) -> bool {
-        let Some(namespace) = &action.namespace else { return false };
+        let Some(namespace) = &action.namespace else {
+            return false;
+        };
         self.bindings.iter().any(|binding| {
             binding["metadata"]["namespace"] == namespace.as_str()
                 && self.is_subject(binding)
@@ -205,7 +227,9 @@ impl Authorizer<'_> {
     }
 
     fn is_subject(&self, binding: &Value) -> bool {
-        let Some(subjects) = binding["subjects"].as_array() else { return false };
+        let Some(subjects) = binding["subjects"].as_array() else {
+            return false;
+        };
         subjects.iter().any(|subject| {
             let name = subject["name"].as_str().unwrap_or_default();
             match subject["kind"].as_str() {
@@ -228,8 +252,14 @@ mod tests {
     use super::*;
 
     fn action(verb: &'static str, resource: &str, namespace: Option<&str>) -> Action {
-        let (resource, sub) = resource.split_once('/').map_or((resource, None), |(r, s)| (r, Some(s)));
-        let group = if resource == "rolebindings" { "rbac.authorization.k8s.io" } else { "" };
+        let (resource, sub) = resource
+            .split_once('/')
+            .map_or((resource, None), |(r, s)| (r, Some(s)));
+        let group = if resource == "rolebindings" {
+            "rbac.authorization.k8s.io"
+        } else {
+            ""
+        };
         Action {
             verb,
             group: group.to_owned(),
@@ -252,8 +282,11 @@ mod tests {
     fn check(bindings: &[Value], action: &Action, expected: bool) {
         let user = User::service_account("tower", "breakglass");
         let standing = rights_at_rest();
-        let authorizer =
-            Authorizer { user: &user, standing: &standing, bindings: bindings.iter().collect() };
+        let authorizer = Authorizer {
+            user: &user,
+            standing: &standing,
+            bindings: bindings.iter().collect(),
+        };
         assert_eq!(authorizer.allows(action), expected, "{action:?}");
     }
 
@@ -264,7 +297,11 @@ mod tests {
             check(&[], &action(verb, "pods", Some("shop")), false);
         }
         check(&[], &action("create", "pods/attach", Some("shop")), false);
-        check(&[], &action("patch", "pods/ephemeralcontainers", Some("shop")), false);
+        check(
+            &[],
+            &action("patch", "pods/ephemeralcontainers", Some("shop")),
+            false,
+        );
     }
 
     #[test]
@@ -277,8 +314,16 @@ mod tests {
     #[test]
     fn a_live_grant_allows_its_steps_in_its_namespace_alone() {
         let grants = [grant(LIVE_ROLE)];
-        check(&grants, &action("patch", "pods/ephemeralcontainers", Some("shop")), true);
-        check(&grants, &action("patch", "pods/ephemeralcontainers", Some("bank")), false);
+        check(
+            &grants,
+            &action("patch", "pods/ephemeralcontainers", Some("shop")),
+            true,
+        );
+        check(
+            &grants,
+            &action("patch", "pods/ephemeralcontainers", Some("bank")),
+            false,
+        );
         check(&grants, &action("get", "pods/attach", Some("shop")), true);
         check(&grants, &action("create", "pods", Some("shop")), false);
         check(&grants, &action("create", "pods/exec", Some("shop")), false);
@@ -289,7 +334,11 @@ mod tests {
         let grants = [grant(COPY_ROLE)];
         check(&grants, &action("create", "pods", Some("shop")), true);
         check(&grants, &action("patch", "pods", Some("shop")), false);
-        check(&grants, &action("patch", "pods/ephemeralcontainers", Some("shop")), false);
+        check(
+            &grants,
+            &action("patch", "pods/ephemeralcontainers", Some("shop")),
+            false,
+        );
     }
 
     #[test]
@@ -303,11 +352,21 @@ mod tests {
     fn a_role_outside_the_two_cannot_be_bound() {
         let user = User::service_account("tower", "breakglass");
         let standing = rights_at_rest();
-        let authorizer = Authorizer { user: &user, standing: &standing, bindings: Vec::new() };
+        let authorizer = Authorizer {
+            user: &user,
+            standing: &standing,
+            bindings: Vec::new(),
+        };
         let create = action("create", "rolebindings", Some("shop"));
         assert!(authorizer.check_bind(&grant(LIVE_ROLE), &create).is_ok());
-        let refusal = authorizer.check_bind(&grant("cluster-admin"), &create).unwrap_err();
+        let refusal = authorizer
+            .check_bind(&grant("cluster-admin"), &create)
+            .unwrap_err();
         assert_eq!(refusal.code, 403);
-        assert!(refusal.message.contains("not currently held"), "{}", refusal.message);
+        assert!(
+            refusal.message.contains("not currently held"),
+            "{}",
+            refusal.message
+        );
     }
 }

@@ -18,7 +18,12 @@ pub(crate) struct Refusal {
 
 impl Refusal {
     pub(crate) fn new(code: u16, reason: &str, message: impl Into<String>) -> Self {
-        Self { code, reason: reason.to_owned(), message: message.into(), details: Value::Null }
+        Self {
+            code,
+            reason: reason.to_owned(),
+            message: message.into(),
+            details: Value::Null,
+        }
     }
 
     pub(crate) fn unauthorized() -> Self {
@@ -30,11 +35,19 @@ impl Refusal {
     }
 
     pub(crate) fn internal(message: impl std::fmt::Display) -> Self {
-        Self::new(500, "InternalError", format!("Internal error occurred: {message}"))
+        Self::new(
+            500,
+            "InternalError",
+            format!("Internal error occurred: {message}"),
+        )
     }
 
     pub(crate) fn unknown_path() -> Self {
-        Self::new(404, "NotFound", "the server could not find the requested resource")
+        Self::new(
+            404,
+            "NotFound",
+            "the server could not find the requested resource",
+        )
     }
 
     pub(crate) fn not_found(action: &Action, name: &str) -> Self {
@@ -44,8 +57,12 @@ impl Refusal {
 
     pub(crate) fn already_exists(action: &Action, name: &str) -> Self {
         let what = action.qualified_resource();
-        Self::new(409, "AlreadyExists", format!("{what} \"{name}\" already exists"))
-            .about(action, name)
+        Self::new(
+            409,
+            "AlreadyExists",
+            format!("{what} \"{name}\" already exists"),
+        )
+        .about(action, name)
     }
 
     pub(crate) fn conflict(action: &Action, name: &str, why: &str) -> Self {

@@ -22,17 +22,23 @@ const TOKEN_SECONDS_MAX: i64 = 1 << 32;
 
 /// `SelfSubjectReview` (C-1).
 pub(crate) fn who_am_i(call: &Call) -> Answer {
-    Ok(http_io::json(201, &json!({
-        "kind": "SelfSubjectReview", "apiVersion": "authentication.k8s.io/v1", "metadata": {},
-        "status": { "userInfo": { "username": call.user.name, "groups": call.user.groups } },
-    })))
+    Ok(http_io::json(
+        201,
+        &json!({
+            "kind": "SelfSubjectReview", "apiVersion": "authentication.k8s.io/v1", "metadata": {},
+            "status": { "userInfo": { "username": call.user.name, "groups": call.user.groups } },
+        }),
+    ))
 }
 
 /// `SelfSubjectAccessReview`.
 pub(crate) fn may_i(call: &Call) -> Answer {
     let asked = &call.body["spec"]["resourceAttributes"];
     let text = |field: &str| {
-        asked[field].as_str().filter(|text| !text.is_empty()).map(str::to_owned)
+        asked[field]
+            .as_str()
+            .filter(|text| !text.is_empty())
+            .map(str::to_owned)
     };
     let verb = verb(asked["verb"].as_str().unwrap_or_default());
     let allowed = verb.is_some_and(|verb| {
@@ -44,17 +50,24 @@ pub(crate) fn may_i(call: &Call) -> Answer {
             namespace: text("namespace"),
             name: text("name"),
         };
-        call.world.read().authorizer(&call.user, &call.rules).allows(&action)
+        call.world
+            .read()
+            .authorizer(&call.user, &call.rules)
+            .allows(&action)
     });
-    Ok(http_io::json(201, &json!({
-        "kind": "SelfSubjectAccessReview", "apiVersion": "authorization.k8s.io/v1",
-        "metadata": {}, "spec": call.body["spec"], "status": { "allowed": allowed },
-    })))
+    Ok(http_io::json(
+        201,
+        &json!({
+            "kind": "SelfSubjectAccessReview", "apiVersion": "authorization.k8s.io/v1",
+            "metadata": {}, "spec": call.body["spec"], "status": { "allowed": allowed },
+        }),
+    ))
 }
 
 fn verb(text: &str) -> Option<&'static str> {
-    const VERBS: [&str; 9] =
-        ["get", "list", "watch", "create", "update", "patch", "delete", "bind", "escalate"];
+    const VERBS: [&str; 9] = [
+        "get", "list", "watch", "create", "update", "patch", "delete", "bind", "escalate",
+    ];
     VERBS.into_iter().find(|verb| *verb == text)
 }
 
@@ -62,7 +75,10 @@ fn verb(text: &str) -> Option<&'static str> {
 pub(crate) fn mint_token(call: &Call) -> Answer {
     let (namespace, name) = call.key();
     let known =
-        call.world.read().fixed.contains_key(&("serviceaccounts", namespace.clone(), name.clone()));
+        call.world
+            .read()
+            .fixed
+            .contains_key(&("serviceaccounts", namespace.clone(), name.clone()));
     if !known {
         return Err(Refusal::not_found(&call.action, &name));
     }
@@ -76,10 +92,15 @@ pub(crate) fn mint_token(call: &Call) -> Answer {
         return Err(invalid("may not specify a duration less than 10 minutes"));
     }
     if seconds > TOKEN_SECONDS_MAX {
-        return Err(invalid("may not specify a duration larger than 2^32 seconds"));
+        return Err(invalid(
+            "may not specify a duration larger than 2^32 seconds",
+        ));
     }
     let audiences: Vec<String> = match spec["audiences"].as_array() {
-        Some(all) => all.iter().filter_map(|one| one.as_str().map(str::to_owned)).collect(),
+        Some(all) => all
+            .iter()
+            .filter_map(|one| one.as_str().map(str::to_owned))
+            .collect(),
         None => Vec::new(),
     };
     let text = format!("minted-{}", random_text(40));
@@ -89,7 +110,8 @@ pub(crate) fn mint_token(call: &Call) -> Answer {
         audiences: Some(audiences),
         expires_at: Some(Instant::now() + lifetime),
     };
-    call.world.change(|state| state.tokens.insert(text.clone(), token));
+    call.world
+        .change(|state| state.tokens.insert(text.clone(), token));
     let mut answer = call.body.clone();
     answer["kind"] = "TokenRequest".into();
     answer["apiVersion"] = "authentication.k8s.io/v1".into();

@@ -90,7 +90,10 @@ impl Action {
 
     /// The same request under another verb (a WebSocket attach is both `get` and `create`).
     pub(crate) fn with_verb(&self, verb: &'static str) -> Self {
-        Self { verb, ..self.clone() }
+        Self {
+            verb,
+            ..self.clone()
+        }
     }
 }
 
@@ -127,9 +130,14 @@ mod tests {
         let (path, text) = uri.split_once('?').unwrap_or((uri, ""));
         let method = Method::from_bytes(method.as_bytes()).unwrap();
         let action = Action::parse(&method, path, &query(Some(text)));
-        let seen = action
-            .as_ref()
-            .map(|a| (a.verb, a.full_resource(), a.namespace.as_deref(), a.name.as_deref()));
+        let seen = action.as_ref().map(|a| {
+            (
+                a.verb,
+                a.full_resource(),
+                a.namespace.as_deref(),
+                a.name.as_deref(),
+            )
+        });
         let expected = expected.map(|(v, r, ns, n)| (v, r.to_owned(), ns, n));
         assert_eq!(seen, expected, "{method} {uri}");
     }
@@ -143,7 +151,11 @@ mod tests {
     #[test]
     fn a_namespace_is_a_resource_of_its_own_and_its_own_scope() {
         let uri = "/api/v1/namespaces/shop";
-        check("GET", uri, Some(("get", "namespaces", Some("shop"), Some("shop"))));
+        check(
+            "GET",
+            uri,
+            Some(("get", "namespaces", Some("shop"), Some("shop"))),
+        );
     }
 
     #[test]
@@ -155,7 +167,11 @@ mod tests {
     #[test]
     fn a_subresource_is_kept_apart() {
         let uri = "/api/v1/namespaces/shop/pods/a/ephemeralcontainers";
-        check("PATCH", uri, Some(("patch", "pods/ephemeralcontainers", Some("shop"), Some("a"))));
+        check(
+            "PATCH",
+            uri,
+            Some(("patch", "pods/ephemeralcontainers", Some("shop"), Some("a"))),
+        );
     }
 
     #[test]

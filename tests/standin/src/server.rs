@@ -37,7 +37,11 @@ pub(crate) async fn listen(world: World, listener: TcpListener, acceptor: TlsAcc
 }
 
 async fn until_unreachable(unreachable: &mut watch::Receiver<bool>) {
-    if unreachable.wait_for(|unreachable| *unreachable).await.is_err() {
+    if unreachable
+        .wait_for(|unreachable| *unreachable)
+        .await
+        .is_err()
+    {
         std::future::pending::<()>().await;
     }
 }

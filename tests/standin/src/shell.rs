@@ -41,7 +41,10 @@ struct Output {
 
 impl Output {
     fn current(&self) -> Option<mpsc::Sender<Bytes>> {
-        self.sink.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.sink
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     fn set(&self, sink: Option<mpsc::Sender<Bytes>>) {
@@ -53,7 +56,9 @@ impl Output {
     /// it: the frame is lost, as in a cluster.
     async fn send(&self, frame: Bytes) -> bool {
         let replaced = self.replaced.notified();
-        let Some(sink) = self.current() else { return false };
+        let Some(sink) = self.current() else {
+            return false;
+        };
         tokio::select! {
             sent = sink.send(frame) => {
                 if sent.is_err() {
@@ -96,7 +101,10 @@ impl Shell {
     /// Starts a container's program. Must be called within a tokio runtime.
     pub(crate) fn start(program: Program) -> std::io::Result<Arc<Self>> {
         let (input, keys) = mpsc::channel(INPUT_CHUNKS);
-        let output = Arc::new(Output { sink: Mutex::new(None), replaced: Notify::new() });
+        let output = Arc::new(Output {
+            sink: Mutex::new(None),
+            replaced: Notify::new(),
+        });
         let mut shell = Self {
             mark: program.mark.clone(),
             leader: None,
@@ -117,7 +125,13 @@ impl Shell {
         shell.leader = child.id();
         shell.master = Some(master.clone());
         let shell = Arc::new(shell);
-        let running = Running { master, child, mark: program.mark, output, keys };
+        let running = Running {
+            master,
+            child,
+            mark: program.mark,
+            output,
+            keys,
+        };
         tokio::spawn(running.run(shell.exit.clone(), shell.killed.subscribe()));
         Ok(shell)
     }
@@ -128,7 +142,11 @@ impl Shell {
         if self.exit.borrow().is_none() {
             self.output.set(Some(sink));
         }
-        Attached { output, input: self.input.clone(), exit: self.exit.subscribe() }
+        Attached {
+            output,
+            input: self.input.clone(),
+            exit: self.exit.subscribe(),
+        }
     }
 
     pub(crate) fn resize(&self, cols: u16, rows: u16) {
@@ -148,7 +166,11 @@ impl Shell {
     /// Waits for the end; the exit code.
     pub(crate) async fn ended(&self) -> i32 {
         let mut exit = self.exit.subscribe();
-        let code = exit.wait_for(Option::is_some).await.ok().and_then(|code| *code);
+        let code = exit
+            .wait_for(Option::is_some)
+            .await
+            .ok()
+            .and_then(|code| *code);
         code.unwrap_or(137)
     }
 
@@ -177,7 +199,7 @@ impl Running {
         let mut pump = tokio::spawn(pump(self.master, self.output.clone()));
         let status = tokio::select! {
             status = self.child.wait() => status,
-            _ = killed.wait_for(|killed| *killed) => {
+            () = until_killed(&mut killed) => {
                 processes::kill_container(leader, &self.mark);
                 self.child.wait().await
             }
@@ -193,9 +215,16 @@ impl Running {
     }
 }
 
+async fn until_killed(killed: &mut watch::Receiver<bool>) {
+    // An error means that nobody is left who could kill it: that ends it as well.
+    let _ = killed.wait_for(|killed| *killed).await;
+}
+
 fn exit_code(status: std::process::ExitStatus) -> i32 {
     use std::os::unix::process::ExitStatusExt;
-    status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(9))
+    status
+        .code()
+        .unwrap_or_else(|| 128 + status.signal().unwrap_or(9))
 }
 
 async fn write_keys(master: Arc<Master>, mut keys: mpsc::Receiver<Bytes>) {
@@ -213,7 +242,9 @@ async fn pump(master: Arc<Master>, output: Arc<Output>) {
         match master.read(&mut buffer[1..]).await {
             Ok(0) | Err(_) => return,
             Ok(length) => {
-                output.send(Bytes::copy_from_slice(&buffer[..=length])).await;
+                output
+                    .send(Bytes::copy_from_slice(&buffer[..=length]))
+                    .await;
             }
         }
     }
@@ -235,7 +266,10 @@ impl Synthetic {
         match words.as_slice() {
             ["standin-flood", bytes, frame] => {
                 let frame = frame.parse().unwrap_or(4096_usize).clamp(1, 1024 * 1024);
-                Some(Self::Flood { bytes: bytes.parse().unwrap_or(0), frame })
+                Some(Self::Flood {
+                    bytes: bytes.parse().unwrap_or(0),
+                    frame,
+                })
             }
             ["standin-echo"] => Some(Self::Echo),
             _ => None,
@@ -261,7 +295,7 @@ impl Synthetic {
         };
         let code = tokio::select! {
             () = work => 0,
-            _ = killed.wait_for(|killed| *killed) => 137,
+            () = until_killed(&mut killed) => 137,
         };
         exit.send_replace(Some(code));
         output.set(None);

@@ -70,7 +70,10 @@ pub(crate) fn attach(
     let key = (namespace, name.clone());
     let (container, state, shell) = {
         let state = world.read();
-        let pod = state.pods.get(&key).ok_or_else(|| Refusal::not_found(action, &name))?;
+        let pod = state
+            .pods
+            .get(&key)
+            .ok_or_else(|| Refusal::not_found(action, &name))?;
         find_container(pod, query)?
     };
     let accept = upgrade_key(request.headers())
@@ -81,12 +84,20 @@ pub(crate) fn attach(
     let attached = shell.as_ref().map(|shell| shell.attach());
     let (mode, id) = register(world, key, &container);
     let upgrade = hyper::upgrade::on(&mut request);
-    let flags = Flags { stdin: is_true(query, "stdin"), tty: is_true(query, "tty") };
+    let flags = Flags {
+        stdin: is_true(query, "stdin"),
+        tty: is_true(query, "tty"),
+    };
     let task = {
         let world = world.clone();
         async move {
             if let Ok(upgraded) = upgrade.await {
-                let side = Side { shell, attached, flags, mode };
+                let side = Side {
+                    shell,
+                    attached,
+                    flags,
+                    mode,
+                };
                 side.serve(TokioIo::new(upgraded)).await;
             }
             world.change(|state| state.streams.remove(&id));
@@ -98,7 +109,10 @@ pub(crate) fn attach(
     let headers = response.headers_mut();
     headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
     headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
-    headers.insert(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(protocol));
+    headers.insert(
+        header::SEC_WEBSOCKET_PROTOCOL,
+        HeaderValue::from_static(protocol),
+    );
     headers.insert(header::SEC_WEBSOCKET_ACCEPT, accept);
     Ok(response)
 }
@@ -159,7 +173,9 @@ fn check_running(key: &Key, container: &str, state: &serde_json::Value) -> Resul
         Some(_) => "container not running".to_owned(),
         None => format!("container {container} not found in pod {}_{}", key.1, key.0),
     };
-    Err(Refusal::internal(format!("unable to upgrade connection: {why}")))
+    Err(Refusal::internal(format!(
+        "unable to upgrade connection: {why}"
+    )))
 }
 
 fn upgrade_key(headers: &HeaderMap) -> Option<HeaderValue> {
@@ -175,7 +191,9 @@ fn upgrade_key(headers: &HeaderMap) -> Option<HeaderValue> {
         && has(header::UPGRADE, "websocket")
         && has(header::SEC_WEBSOCKET_VERSION, "13");
     let key = headers.get(header::SEC_WEBSOCKET_KEY)?;
-    let nonce = base64::engine::general_purpose::STANDARD.decode(key.as_bytes()).ok()?;
+    let nonce = base64::engine::general_purpose::STANDARD
+        .decode(key.as_bytes())
+        .ok()?;
     if !asked || nonce.len() != 16 {
         return None;
     }
@@ -190,7 +208,9 @@ fn negotiate(headers: &HeaderMap) -> Option<&'static str> {
         .filter_map(|value| value.to_str().ok())
         .flat_map(|value| value.split(',').map(str::trim))
         .collect();
-    ["v5.channel.k8s.io", "v4.channel.k8s.io"].into_iter().find(|one| offered.contains(one))
+    ["v5.channel.k8s.io", "v4.channel.k8s.io"]
+        .into_iter()
+        .find(|one| offered.contains(one))
 }
 
 fn register(world: &World, key: Key, container: &str) -> (watch::Receiver<StreamMode>, u64) {
@@ -198,7 +218,11 @@ fn register(world: &World, key: Key, container: &str) -> (watch::Receiver<Stream
         let mode = watch::Sender::new(state.faults.next_stream_mode(&key));
         let receiver = mode.subscribe();
         let id = state.next_version();
-        let stream = OpenStream { key, container: container.to_owned(), mode };
+        let stream = OpenStream {
+            key,
+            container: container.to_owned(),
+            mode,
+        };
         state.streams.insert(id, stream);
         (receiver, id)
     })
@@ -233,18 +257,38 @@ impl Side {
             .max_frame_size(Some(MESSAGE_MAX));
         let io = PongFilter::new(io, self.mode.clone());
         let socket = WebSocketStream::from_raw_socket(io, Role::Server, Some(config)).await;
-        let Self { shell, attached, flags, mode } = self;
+        let Self {
+            shell,
+            attached,
+            flags,
+            mode,
+        } = self;
         let mut cut = mode.clone();
         let (output, input, exit) = match attached {
-            Some(Attached { output, input, exit }) => (output, Some(input), exit),
+            Some(Attached {
+                output,
+                input,
+                exit,
+            }) => (output, Some(input), exit),
             // A container without a process says nothing and hears nothing.
             None => (mpsc::channel(1).1, None, watch::channel(None).1),
         };
         let (sink, source) = socket.split();
-        let writer = Writer { sink, output, exit, mode: mode.clone() };
-        let reader = Reader { source, shell, input, flags, mode };
+        let writer = Writer {
+            sink,
+            output,
+            exit,
+            mode: mode.clone(),
+        };
+        let reader = Reader {
+            source,
+            shell,
+            input,
+            flags,
+            mode,
+        };
         tokio::select! {
-            _ = cut.wait_for(|mode| *mode == StreamMode::Cut) => {}
+            () = until(&mut cut, StreamMode::Cut) => {}
             () = serve_both(writer, reader) => {}
         }
     }
@@ -281,7 +325,10 @@ impl Writer {
     async fn run(mut self) -> Option<Sink> {
         // As the real server does: an empty frame on each channel that it writes or reads.
         for channel in [STDIN, STDOUT, 2] {
-            self.sink.feed(Message::Binary(Bytes::copy_from_slice(&[channel]))).await.ok()?;
+            self.sink
+                .feed(Message::Binary(Bytes::copy_from_slice(&[channel])))
+                .await
+                .ok()?;
         }
         self.sink.flush().await.ok()?;
         while let Some(frame) = self.output.recv().await {
@@ -304,6 +351,13 @@ impl Writer {
     }
 }
 
+/// Waits for a mode; for ever if nobody is left to set it.
+async fn until(mode: &mut watch::Receiver<StreamMode>, wanted: StreamMode) {
+    if mode.wait_for(|mode| *mode == wanted).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
 /// Waits while the stream is half-open.
 async fn flowing(mode: &mut watch::Receiver<StreamMode>) {
     let _ = mode.wait_for(|mode| *mode != StreamMode::HalfOpen).await;
@@ -323,7 +377,7 @@ impl Reader {
         loop {
             flowing(&mut self.mode).await;
             let message = tokio::select! {
-                _ = self.mode.wait_for(|mode| *mode == StreamMode::HalfOpen) => continue,
+                () = until(&mut self.mode, StreamMode::HalfOpen) => continue,
                 message = self.source.next() => message,
             };
             match message {
@@ -345,9 +399,10 @@ impl Reader {
                 }
             }
             Some(&RESIZE) if self.flags.tty => {
-                if let (Some(shell), Ok(size)) =
-                    (&self.shell, serde_json::from_slice::<TerminalSize>(&frame[1..]))
-                {
+                if let (Some(shell), Ok(size)) = (
+                    &self.shell,
+                    serde_json::from_slice::<TerminalSize>(&frame[1..]),
+                ) {
                     shell.resize(size.width, size.height);
                 }
             }

@@ -14,13 +14,17 @@ pub(crate) fn acceptor() -> Result<(TlsAcceptor, String), Error> {
     let mut authority = CertificateParams::new(Vec::new())?;
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-    authority.distinguished_name.push(DnType::CommonName, "stand-in authority");
+    authority
+        .distinguished_name
+        .push(DnType::CommonName, "stand-in authority");
     let authority_pem = authority.self_signed(&authority_key)?.pem();
     let issuer = Issuer::new(authority, authority_key);
 
     let key = KeyPair::generate()?;
     let mut server = CertificateParams::new(["127.0.0.1".to_owned(), "localhost".to_owned()])?;
-    server.distinguished_name.push(DnType::CommonName, "stand-in");
+    server
+        .distinguished_name
+        .push(DnType::CommonName, "stand-in");
     let certificate = server.signed_by(&key, &issuer)?;
     let private = PrivateKeyDer::try_from(key.serialize_der()).map_err(Error::Key)?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());

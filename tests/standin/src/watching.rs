@@ -52,7 +52,9 @@ pub(crate) fn watch(
     // A selector that cannot be read is refused before the stream begins.
     labels_match(&labels, &Value::Null)?;
     fields_match(&fields, &Value::Null)?;
-    let seconds = query.get("timeoutSeconds").and_then(|text| text.parse().ok());
+    let seconds = query
+        .get("timeoutSeconds")
+        .and_then(|text| text.parse().ok());
     let changes = world.changes();
     let mut state = world.read();
     let doomed = state.faults.next_watch();
@@ -81,9 +83,10 @@ pub(crate) fn watch(
         Some((Ok::<_, Infallible>(Frame::data(chunk)), watch))
     });
     let mut response = Response::new(StreamBody::new(frames).boxed_unsync());
-    response
-        .headers_mut()
-        .insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response.headers_mut().insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/json"),
+    );
     Ok(response)
 }
 
@@ -147,7 +150,9 @@ impl Watch {
         if self.after < state.forgotten {
             return Err(gone());
         }
-        let from = state.events.partition_point(|event| event.version <= self.after);
+        let from = state
+            .events
+            .partition_point(|event| event.version <= self.after);
         for Event { kind, object, .. } in state.events.range(from..) {
             if self.wants(object) {
                 lines.push_str(&json!({ "type": kind, "object": object }).to_string());

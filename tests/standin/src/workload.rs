@@ -52,7 +52,11 @@ fn seed_tokens(state: &mut State, options: &Options) -> Vec<(String, String)> {
     let mut tokens = Vec::new();
     for account in &options.accounts {
         let text = format!("standin-{}", random_text(32));
-        let token = Token { user: account.user.clone(), audiences: None, expires_at: None };
+        let token = Token {
+            user: account.user.clone(),
+            audiences: None,
+            expires_at: None,
+        };
         state.tokens.insert(text.clone(), token);
         tokens.push((account.context.clone(), text));
         let name = account.user.name.strip_prefix("system:serviceaccount:");
@@ -76,8 +80,15 @@ fn stamp(state: &mut State, object: &mut Value) {
 }
 
 fn fix(state: &mut State, resource: &'static str, object: Value) {
-    let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
-    state.fixed.insert((resource, text("namespace"), text("name")), object);
+    let text = |field: &str| {
+        object["metadata"][field]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
+    };
+    state
+        .fixed
+        .insert((resource, text("namespace"), text("name")), object);
 }
 
 fn seed_app(world: &World, app: &AppSeed) {
@@ -89,7 +100,9 @@ fn seed_app(world: &World, app: &AppSeed) {
     if !app.bare {
         world.change(|state| {
             seed_owners(state, &workload);
-            state.workloads.insert((app.namespace.clone(), app.name.clone()), workload.clone());
+            state
+                .workloads
+                .insert((app.namespace.clone(), app.name.clone()), workload.clone());
         });
     }
     for index in 0..app.replicas {
@@ -116,27 +129,35 @@ fn seed_owners(state: &mut State, workload: &Workload) {
         "template": workload.seed.template,
     });
     let version = state.next_version().to_string();
-    fix(state, "deployments", json!({
-        "apiVersion": "apps/v1", "kind": "Deployment",
-        "metadata": {
-            "name": name, "namespace": namespace, "uid": uid, "labels": { "app": name },
-            "creationTimestamp": at, "resourceVersion": version, "generation": 1,
-        },
-        "spec": spec, "status": status,
-    }));
-    fix(state, "replicasets", json!({
-        "apiVersion": "apps/v1", "kind": "ReplicaSet",
-        "metadata": {
-            "name": workload.replica_set, "namespace": namespace, "uid": workload.replica_set_uid,
-            "labels": { "app": name }, "creationTimestamp": at, "resourceVersion": version,
-            "generation": 1,
-            "ownerReferences": [{
-                "apiVersion": "apps/v1", "kind": "Deployment", "name": name, "uid": uid,
-                "controller": true, "blockOwnerDeletion": true,
-            }],
-        },
-        "spec": spec, "status": status,
-    }));
+    fix(
+        state,
+        "deployments",
+        json!({
+            "apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {
+                "name": name, "namespace": namespace, "uid": uid, "labels": { "app": name },
+                "creationTimestamp": at, "resourceVersion": version, "generation": 1,
+            },
+            "spec": spec, "status": status,
+        }),
+    );
+    fix(
+        state,
+        "replicasets",
+        json!({
+            "apiVersion": "apps/v1", "kind": "ReplicaSet",
+            "metadata": {
+                "name": workload.replica_set, "namespace": namespace, "uid": workload.replica_set_uid,
+                "labels": { "app": name }, "creationTimestamp": at, "resourceVersion": version,
+                "generation": 1,
+                "ownerReferences": [{
+                    "apiVersion": "apps/v1", "kind": "Deployment", "name": name, "uid": uid,
+                    "controller": true, "blockOwnerDeletion": true,
+                }],
+            },
+            "spec": spec, "status": status,
+        }),
+    );
 }
 
 fn new_pod(workload: &Workload, name: &str) -> Value {
@@ -147,8 +168,12 @@ fn new_pod(workload: &Workload, name: &str) -> Value {
     metadata["name"] = name.into();
     metadata["namespace"] = workload.seed.namespace.as_str().into();
     if !workload.seed.bare {
-        metadata["labels"]["pod-template-hash"] =
-            workload.replica_set.rsplit('-').next().unwrap_or_default().into();
+        metadata["labels"]["pod-template-hash"] = workload
+            .replica_set
+            .rsplit('-')
+            .next()
+            .unwrap_or_default()
+            .into();
         metadata["ownerReferences"] = json!([{
             "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": workload.replica_set,
             "uid": workload.replica_set_uid, "controller": true, "blockOwnerDeletion": true,
@@ -159,13 +184,24 @@ fn new_pod(workload: &Workload, name: &str) -> Value {
 
 /// Puts a pod into the world in `phase`, with a UID of its own.
 pub(crate) fn add_pod(world: &World, mut object: Value, phase: &str) -> Key {
-    let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+    let text = |field: &str| {
+        object["metadata"][field]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
+    };
     let key = (text("namespace"), text("name"));
     object["metadata"]["uid"] = new_uid().into();
     object["metadata"]["creationTimestamp"] = timestamp().into();
     kubelet::set_phase(&mut object, phase);
     world.change(|state| {
-        state.pods.insert(key.clone(), Pod { object, shells: std::collections::BTreeMap::new() });
+        state.pods.insert(
+            key.clone(),
+            Pod {
+                object,
+                shells: std::collections::BTreeMap::new(),
+            },
+        );
         state.publish("ADDED", &key);
     });
     key
@@ -175,7 +211,10 @@ pub(crate) fn add_pod(world: &World, mut object: Value, phase: &str) -> Key {
 /// is another than the one of `uid`.
 pub(crate) fn remove_pod(world: &World, key: &Key, uid: Option<&str>) -> Option<Value> {
     let object = world.change(|state| {
-        let same = state.pods.get(key).is_some_and(|pod| uid.is_none_or(|uid| uid == pod.uid()));
+        let same = state
+            .pods
+            .get(key)
+            .is_some_and(|pod| uid.is_none_or(|uid| uid == pod.uid()));
         if same { state.remove_pod(key) } else { None }
     })?;
     replace(world, &object);
@@ -184,7 +223,9 @@ pub(crate) fn remove_pod(world: &World, key: &Key, uid: Option<&str>) -> Option<
 
 /// The same name, another UID: what a StatefulSet does, or somebody by hand.
 pub(crate) fn replace_in_place(world: &World, key: &Key) -> bool {
-    let Some(mut object) = world.change(|state| state.remove_pod(key)) else { return false };
+    let Some(mut object) = world.change(|state| state.remove_pod(key)) else {
+        return false;
+    };
     if let Some(spec) = object["spec"].as_object_mut() {
         spec.remove("ephemeralContainers");
     }
@@ -199,7 +240,9 @@ pub(crate) fn replace_in_place(world: &World, key: &Key) -> bool {
 
 fn replace(world: &World, gone: &Value) {
     let namespace = gone["metadata"]["namespace"].as_str().unwrap_or_default();
-    let owner = gone["metadata"]["ownerReferences"][0]["uid"].as_str().unwrap_or_default();
+    let owner = gone["metadata"]["ownerReferences"][0]["uid"]
+        .as_str()
+        .unwrap_or_default();
     let workload = world
         .read()
         .workloads

@@ -145,7 +145,9 @@ impl World {
             tasks: TaskTracker::new(),
             issuers: Mutex::new(Vec::new()),
         };
-        Self { inner: Arc::new(inner) }
+        Self {
+            inner: Arc::new(inner),
+        }
     }
 
     pub(crate) fn options(&self) -> &Options {
@@ -154,13 +156,18 @@ impl World {
 
     /// Reads without telling anybody.
     pub(crate) fn read(&self) -> MutexGuard<'_, State> {
-        self.inner.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner
+            .state
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Changes the state, then wakes whoever waits for a change.
     pub(crate) fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         let result = change(&mut self.read());
-        self.inner.changed.send_modify(|count| *count = count.wrapping_add(1));
+        self.inner
+            .changed
+            .send_modify(|count| *count = count.wrapping_add(1));
         result
     }
 
@@ -188,18 +195,26 @@ impl World {
     }
 
     fn issuers(&self) -> MutexGuard<'_, Vec<(Self, String)>> {
-        self.inner.issuers.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner
+            .issuers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Who holds this token, unless it has lapsed, and the rules that stand for them here.
     pub(crate) fn user(&self, token: &str) -> Option<(User, Vec<Rule>)> {
         let find = |world: &Self, audience: &str| {
             let state = world.read();
-            let token = state.tokens.get(token).filter(|token| token.is_for(audience))?;
+            let token = state
+                .tokens
+                .get(token)
+                .filter(|token| token.is_for(audience))?;
             Some(token.user.clone())
         };
         let user = find(self, OWN_AUDIENCE).or_else(|| {
-            self.issuers().iter().find_map(|(issuer, audience)| find(issuer, audience))
+            self.issuers()
+                .iter()
+                .find_map(|(issuer, audience)| find(issuer, audience))
         })?;
         let rules = self.options().rules_of(&user.name);
         Some((user, rules))
@@ -232,9 +247,15 @@ impl State {
     /// Gives a pod its next resource version and tells the watches.
     pub(crate) fn publish(&mut self, kind: &'static str, key: &Key) {
         let version = self.next_version();
-        let Some(pod) = self.pods.get_mut(key) else { return };
+        let Some(pod) = self.pods.get_mut(key) else {
+            return;
+        };
         pod.object["metadata"]["resourceVersion"] = version.to_string().into();
-        let event = Event { version, kind, object: pod.object.clone() };
+        let event = Event {
+            version,
+            kind,
+            object: pod.object.clone(),
+        };
         self.remember(event);
     }
 
@@ -247,14 +268,21 @@ impl State {
         let version = self.next_version();
         let mut object = pod.object;
         object["metadata"]["resourceVersion"] = version.to_string().into();
-        self.remember(Event { version, kind: "DELETED", object: object.clone() });
+        self.remember(Event {
+            version,
+            kind: "DELETED",
+            object: object.clone(),
+        });
         Some(object)
     }
 
     fn remember(&mut self, event: Event) {
         self.events.push_back(event);
         while self.events.len() > EVENTS_MAX {
-            self.forgotten = self.events.pop_front().map_or(self.forgotten, |old| old.version);
+            self.forgotten = self
+                .events
+                .pop_front()
+                .map_or(self.forgotten, |old| old.version);
         }
     }
 
@@ -278,7 +306,11 @@ impl State {
             .filter(|binding| binding.effective_at <= at)
             .map(|binding| &binding.object)
             .collect();
-        Authorizer { user, standing: rules, bindings }
+        Authorizer {
+            user,
+            standing: rules,
+            bindings,
+        }
     }
 }
 
@@ -289,23 +321,37 @@ pub(crate) fn timestamp() -> String {
 
 /// `seconds` from the present.
 pub(crate) fn timestamp_in(seconds: i64) -> String {
-    #[expect(clippy::disallowed_methods, reason = "a cluster has a clock of its own")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a cluster has a clock of its own"
+    )]
     let now = jiff::Timestamp::now();
     let whole = now.as_second().saturating_add(seconds);
-    jiff::Timestamp::from_second(whole).unwrap_or(now).to_string()
+    jiff::Timestamp::from_second(whole)
+        .unwrap_or(now)
+        .to_string()
 }
 
 /// A random UID in the form of a version 4 UUID.
 pub(crate) fn new_uid() -> String {
     let n: u128 = rand::random();
     let hex = format!("{n:032x}");
-    format!("{}-{}-4{}-a{}-{}", &hex[..8], &hex[8..12], &hex[13..16], &hex[17..20], &hex[20..])
+    format!(
+        "{}-{}-4{}-a{}-{}",
+        &hex[..8],
+        &hex[8..12],
+        &hex[13..16],
+        &hex[17..20],
+        &hex[20..]
+    )
 }
 
 /// Lower-case letters and digits, for generated names and tokens.
 pub(crate) fn random_text(length: usize) -> String {
     const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
-    (0..length).map(|_| char::from(ALPHABET[usize::from(rand::random::<u8>()) % 27])).collect()
+    (0..length)
+        .map(|_| char::from(ALPHABET[usize::from(rand::random::<u8>()) % 27]))
+        .collect()
 }
 
 /// The list object that holds `items`.

@@ -33,7 +33,7 @@ pub(crate) fn build(root: &Path) -> Result<(), String> {
     install::node_packages(root)?;
     say("building the sidecar and the stage");
     run(&mut cargo(root, &["build", "-p", "breakglass", "-p", "breakglass-tests"]))?;
-    crate::bindings::node(root).map_err(|error| error.to_string())?;
+    crate::bindings::addon(root).map_err(|error| crate::run::chain(&error))?;
     say("building the Backstage plugin");
     run(program(root, "npm").args(["run", "--silent", "build"]))
 }

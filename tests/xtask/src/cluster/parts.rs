@@ -62,7 +62,6 @@ pub fn build_parts(cache: &Path) -> Result<PathBuf, ClusterError> {
     fs::create_dir_all(cache).map_err(ClusterError::io("create", cache))?;
     let lock_path = cache.join("clusterparts.lock");
     let lock = File::create(&lock_path).map_err(ClusterError::io("create", &lock_path))?;
-    say("waiting for the right to build the parts");
     flock(&lock, FlockOperation::LockExclusive)
         .map_err(|error| ClusterError::io("lock", &lock_path)(error.into()))?;
     if binary.is_file() {

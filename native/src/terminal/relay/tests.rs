@@ -1,0 +1,718 @@
+use super::*;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// A relay, a clock, and everything it recorded, sent and told.
+struct World {
+    relay: Relay,
+    now: Elapsed,
+    recorded: Vec<String>,
+    browser: Vec<u8>,
+    notices: Vec<String>,
+    pings: usize,
+    hung_up: Vec<(Vec<String>, u16)>,
+    shell: Vec<String>,
+    told: Vec<TerminalEvent>,
+    over: bool,
+}
+
+impl World {
+    fn starting(launch: Launch) -> Self {
+        let now = Elapsed::new(MINUTE);
+        Self {
+            relay: Relay::new(now, now + MINUTE * 30, launch),
+            now,
+            recorded: Vec::new(),
+            browser: Vec::new(),
+            notices: Vec::new(),
+            pings: 0,
+            hung_up: Vec::new(),
+            shell: Vec::new(),
+            told: Vec::new(),
+            over: false,
+        }
+    }
+
+    /// A session under way: attached, with a size, and its shell running.
+    fn open() -> Self {
+        let mut world = Self::starting(Launch::Done);
+        world.relay.shell_attached(world.now);
+        world.relay.browser_attached(world.now);
+        world.settle();
+        world.forget();
+        world
+    }
+
+    fn forget(&mut self) {
+        self.recorded.clear();
+        self.browser.clear();
+        self.notices.clear();
+        self.shell.clear();
+    }
+
+    fn record(&mut self) {
+        while let Some(effect) = self.relay.next_effect() {
+            match effect {
+                Effect::Output(bytes) => self.recorded.push(format!("o {}", text(&bytes))),
+                Effect::Input(bytes) => self.recorded.push(format!("i {}", text(&bytes))),
+                Effect::Resize(cols, rows) => self.recorded.push(format!("r {cols}x{rows}")),
+                Effect::Marker(text) => self.recorded.push(format!("m {text}")),
+                Effect::Hangup(frames, code) => {
+                    let frames = frames.into_iter().map(|frame| match frame {
+                        ToBrowser::Output(bytes) => text(&bytes),
+                        ToBrowser::Text(text) => text,
+                        ToBrowser::Ping => "ping".to_owned(),
+                    });
+                    self.hung_up.push((frames.collect(), code));
+                }
+                Effect::DropShell => self.shell.push("dropped".to_owned()),
+                Effect::Tell(event) => self.told.push(event),
+                Effect::Over => self.over = true,
+            }
+        }
+    }
+
+    fn drain_shell(&mut self) {
+        while let Some(input) = self.relay.next_for_shell() {
+            match input {
+                ShellInput::Stdin(bytes) => self.shell.push(format!("stdin {}", text(&bytes))),
+                ShellInput::Resize { cols, rows } => self.shell.push(format!("{cols}x{rows}")),
+                ShellInput::Ping => self.pings += 1,
+            }
+        }
+    }
+
+    fn drain_browser(&mut self) {
+        while let Some(frame) = self.relay.next_for_browser() {
+            match frame {
+                ToBrowser::Output(bytes) => self.browser.extend(bytes),
+                ToBrowser::Text(text) => self.notices.push(text),
+                ToBrowser::Ping => self.pings += 1,
+            }
+        }
+    }
+
+    fn settle(&mut self) {
+        self.relay.tick(self.now);
+        self.record();
+        self.drain_shell();
+        self.drain_browser();
+        self.relay.tick(self.now);
+    }
+
+    /// Time passes; every timer strikes at its moment, and both sides answer pings if they are
+    /// alive.
+    fn pass(&mut self, duration: Duration, alive: bool) {
+        self.settle();
+        let until = self.now + duration;
+        loop {
+            match self.relay.next_timeout().filter(|at| *at <= until) {
+                Some(at) => self.now = at,
+                None => break,
+            }
+            let pings = self.pings;
+            self.settle();
+            if alive && self.pings > pings {
+                self.relay.browser_alive(self.now);
+                self.relay.shell_alive(self.now);
+            }
+        }
+        self.now = until;
+        self.settle();
+    }
+
+    fn frame(&mut self, text: &str) {
+        self.relay
+            .browser_frame(self.now, super::super::frames::parse(text));
+    }
+
+    fn types(&mut self, text: &str) {
+        self.relay
+            .browser_frame(self.now, Ok(BrowserFrame::Input(text.to_owned())));
+    }
+
+    fn resizes(&mut self, cols: u16, rows: u16) {
+        self.relay
+            .browser_frame(self.now, Ok(BrowserFrame::Resize { cols, rows }));
+    }
+
+    fn writes(&mut self, text: &'static str) {
+        self.relay
+            .output(self.now, Bytes::from_static(text.as_bytes()));
+    }
+
+    fn detached_for(&self) -> Option<Duration> {
+        self.relay
+            .detached_since()
+            .map(|since| self.now.since(since))
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn qt1_the_first_terminals_size_is_set_before_the_launcher_goes_on() {
+    let mut world = World::starting(Launch::Waiting);
+    world.relay.shell_attached(world.now);
+    world.settle();
+    assert_eq!(world.shell, [""; 0], "nobody is there to see it");
+    world.relay.browser_attached(world.now);
+    world.resizes(132, 43);
+    world.types("stty size\r");
+    world.settle();
+    assert_eq!(world.shell, ["132x43", "stdin \nstty size\r"]);
+    assert_eq!(world.recorded, ["m attached", "r 132x43", "i stty size\r"]);
+}
+
+#[test]
+fn a_terminal_that_says_no_size_gets_the_usual_one_after_a_second() {
+    let mut world = World::starting(Launch::Waiting);
+    world.relay.shell_attached(world.now);
+    world.relay.browser_attached(world.now);
+    world.pass(Duration::from_millis(999), true);
+    assert_eq!(world.shell, [""; 0]);
+    world.pass(Duration::from_millis(1), true);
+    assert_eq!(world.shell, ["80x24", "stdin \n"]);
+}
+
+#[test]
+fn a_first_key_does_not_wait_for_a_size() {
+    let mut world = World::starting(Launch::Waiting);
+    world.relay.shell_attached(world.now);
+    world.relay.browser_attached(world.now);
+    world.types("a");
+    world.settle();
+    assert_eq!(world.shell, ["80x24", "stdin \na"]);
+}
+
+#[test]
+fn the_launcher_gets_one_newline_in_a_sessions_life() {
+    let mut world = World::starting(Launch::Waiting);
+    world.relay.browser_attached(world.now);
+    world.resizes(100, 30);
+    world.settle();
+    world.relay.shell_attached(world.now);
+    world.settle();
+    assert_eq!(
+        world.shell,
+        ["100x30", "stdin \n"],
+        "the size came before the shell"
+    );
+    world.forget();
+    world.relay.browser_attached(world.now);
+    world.relay.shell_closed();
+    world.relay.shell_attached(world.now);
+    world.settle();
+    assert_eq!(
+        world.shell,
+        ["dropped", "100x30"],
+        "a new stream gets the size alone"
+    );
+}
+
+#[test]
+fn output_is_recorded_before_the_browser_can_have_it() {
+    let mut world = World::open();
+    world.writes("hello");
+    assert_eq!(
+        world.relay.next_effect(),
+        Some(Effect::Output(Bytes::from_static(b"hello")))
+    );
+    world.settle();
+    assert_eq!(world.browser, b"hello");
+}
+
+#[test]
+fn what_is_larger_than_a_batch_is_recorded_in_batches_and_sent_in_frames() {
+    let mut world = World::open();
+    let bytes: Bytes = vec![b'x'; BATCH * 2 + 1].into();
+    world.relay.output(world.now, bytes.clone());
+    world.record();
+    let sizes: Vec<_> = world.recorded.iter().map(|event| event.len() - 2).collect();
+    assert_eq!(sizes, [BATCH, BATCH, 1]);
+    let mut sent = Vec::new();
+    while let Some(ToBrowser::Output(frame)) = world.relay.next_for_browser() {
+        assert!(frame.len() <= 16 * 1024);
+        sent.extend(frame);
+    }
+    assert_eq!(sent, bytes);
+}
+
+#[test]
+fn a_failed_recording_stops_everything_at_once() {
+    let mut world = World::open();
+    world.types("secret");
+    world.writes("output");
+    world.relay.recording_failed();
+    world.settle();
+    assert_eq!(world.shell, ["dropped"]);
+    assert_eq!(
+        (world.browser.as_slice(), &world.recorded),
+        (&b""[..], &vec![])
+    );
+    let ended = r#"{"type":"ended","reason":"recording could not be written"}"#;
+    assert_eq!(world.hung_up, [(vec![ended.to_owned()], CLOSE_NORMAL)]);
+    assert_eq!(
+        (world.told, world.over),
+        (vec![TerminalEvent::RecordingFailed], true)
+    );
+}
+
+#[test]
+fn a_second_browser_replaces_the_first_and_gets_the_recent_output() {
+    let mut world = World::open();
+    world.writes("$ ls\r\nfile\r\n$ ");
+    world.settle();
+    world.forget();
+    world.relay.browser_attached(world.now);
+    world.settle();
+    let detached = r#"{"type":"detached","reason":"opened in another tab"}"#;
+    assert_eq!(world.hung_up, [(vec![detached.to_owned()], CLOSE_NORMAL)]);
+    assert_eq!(world.notices, [r#"{"type":"attached","secondsLeft":1800}"#]);
+    assert_eq!(text(&world.browser), "\u{1b}c$ ls\r\nfile\r\n$ ");
+    assert_eq!(
+        world.recorded,
+        ["m detached: opened in another tab", "m attached"]
+    );
+    assert_eq!(world.detached_for(), None);
+}
+
+#[test]
+fn without_a_browser_the_shell_is_drained_into_the_recording() {
+    let mut world = World::open();
+    world
+        .relay
+        .browser_gone(world.now, "the browser closed the connection");
+    world.settle();
+    for _ in 0..100 {
+        assert!(world.relay.wants_output());
+        world.writes("still running\r\n");
+        world.settle();
+    }
+    world.pass(MINUTE, true);
+    assert_eq!(world.recorded.len(), 101);
+    assert_eq!(world.detached_for(), Some(MINUTE));
+    assert!(world.now.since(world.relay.active_at()) >= MINUTE);
+}
+
+#[test]
+fn a_browser_that_does_not_read_stops_the_reading_of_the_shell_and_nothing_else() {
+    let mut world = World::open();
+    let mut read = 0;
+    while world.relay.wants_output() {
+        world.relay.output(world.now, vec![b'x'; BATCH].into());
+        world.record();
+        read += 1;
+    }
+    assert_eq!(read, 1, "one batch waits, the rest stays in the pod");
+    world.types("\u{3}");
+    world.resizes(90, 30);
+    world.record();
+    world.drain_shell();
+    assert_eq!(world.shell, ["90x30", "stdin \u{3}"]);
+}
+
+#[test]
+fn once_a_browser_acknowledges_no_more_than_the_window_is_under_way() {
+    let mut world = World::open();
+    let fill = |world: &mut World| {
+        let before = world.browser.len();
+        while world.relay.wants_output() && world.browser.len() < 100 * BATCH {
+            world.relay.output(world.now, vec![b'x'; BATCH].into());
+            world.settle();
+        }
+        world.browser.len() - before
+    };
+    assert_eq!(
+        fill(&mut world),
+        100 * BATCH,
+        "without acknowledgements TCP alone applies"
+    );
+    world.frame(r#"{"type":"ack","bytes":6553600}"#);
+    world.browser.clear();
+    assert_eq!(fill(&mut world), WINDOW as usize);
+    world.frame(r#"{"type":"ack","bytes":131072}"#);
+    assert_eq!(fill(&mut world), 131_072);
+    world.frame(r#"{"type":"ack","bytes":18446744073709551615}"#);
+    assert_eq!(
+        fill(&mut world),
+        WINDOW as usize,
+        "more than was sent is not believed"
+    );
+}
+
+#[test]
+fn input_that_the_pod_does_not_take_stops_the_reading_of_the_browser_but_not_of_the_shell() {
+    let mut world = World::open();
+    world.frame(r#"{"type":"ack","bytes":0}"#);
+    while world.relay.wants_input() {
+        world.types(&"x".repeat(10_000));
+        world.record();
+    }
+    for _ in 0..20 {
+        // Its acknowledgements are not read either, so they are not waited for.
+        assert!(world.relay.wants_output());
+        world.relay.output(world.now, vec![b'x'; BATCH].into());
+        world.record();
+        world.drain_browser();
+    }
+    world.drain_shell();
+    assert!(world.relay.wants_input());
+    assert_eq!(
+        world
+            .shell
+            .iter()
+            .map(|it| it.len() - "stdin ".len())
+            .sum::<usize>(),
+        70_000
+    );
+}
+
+#[test]
+fn qt19_a_flood_of_sizes_is_recorded_at_most_twenty_times_a_second() {
+    let mut world = World::open();
+    for number in 0..1000 {
+        world.resizes(80 + number % 200, 24);
+        world.pass(Duration::from_millis(1), true);
+    }
+    world.pass(MINUTE, true);
+    assert!(world.recorded.len() <= 21, "{}", world.recorded.len());
+    assert!(world.recorded.len() >= 15, "{}", world.recorded.len());
+    assert_eq!(
+        world.recorded.last().unwrap(),
+        "r 279x24",
+        "the last one always counts"
+    );
+    assert_eq!(world.shell.last().unwrap(), "279x24");
+}
+
+#[test]
+fn qt28_a_size_reaches_the_pod_while_attached_and_the_same_size_only_once() {
+    let mut world = World::open();
+    world.resizes(120, 40);
+    world.settle();
+    world.pass(MINUTE, true);
+    world.resizes(120, 40);
+    world.settle();
+    assert_eq!(world.shell, ["120x40"]);
+    assert_eq!(world.recorded, ["r 120x40"]);
+}
+
+#[test]
+fn qt10_qt14_six_minutes_of_silence_end_nothing_while_both_sides_answer() {
+    let mut world = World::open();
+    world.pass(MINUTE * 6, true);
+    assert_eq!(world.pings, 2 * 36);
+    assert_eq!((world.hung_up.len(), world.told.len()), (0, 0));
+    assert!(!world.shell.contains(&"dropped".to_owned()));
+}
+
+#[test]
+fn a_browser_without_a_sign_of_life_for_thirty_seconds_is_gone() {
+    let mut world = World::open();
+    world.pass(Duration::from_secs(29), false);
+    assert_eq!(world.hung_up.len(), 0);
+    world.pass(Duration::from_secs(1), false);
+    assert_eq!(world.hung_up, [(vec![], CLOSE_NORMAL)]);
+    assert_eq!(world.detached_for(), Some(Duration::ZERO));
+}
+
+#[test]
+fn a_shell_without_a_sign_of_life_for_thirty_seconds_is_gone() {
+    let mut world = World::open();
+    world.pass(Duration::from_secs(30), false);
+    assert_eq!(world.told, [TerminalEvent::ShellStreamClosed]);
+    assert_eq!(world.shell, ["dropped"]);
+}
+
+#[test]
+fn a_shell_that_is_not_read_is_not_blamed_for_its_silence() {
+    let mut world = World::open();
+    world.relay.output(world.now, vec![b'x'; BATCH].into());
+    world.record();
+    for _ in 0..12 {
+        world.now = world.now + PING;
+        world.relay.browser_alive(world.now);
+        world.relay.tick(world.now);
+        world.record();
+        world.drain_shell();
+    }
+    assert_eq!(world.told, []);
+    assert!(world.pings >= 11, "pings flow while output does not");
+    world.drain_browser();
+    world.pass(GONE, false);
+    assert_eq!(
+        world.told,
+        [TerminalEvent::ShellStreamClosed],
+        "from here on it could answer"
+    );
+}
+
+#[test]
+fn sides_that_could_not_answer_while_the_machine_slept_get_a_chance_to() {
+    let mut world = World::open();
+    world.now = world.now + MINUTE * 10;
+    world.settle();
+    assert_eq!(
+        (world.pings, world.told.len(), world.hung_up.len()),
+        (2, 0, 0)
+    );
+    world.relay.shell_alive(world.now);
+    world.pass(PING, false);
+    assert_eq!(
+        (world.told.len(), world.hung_up.len()),
+        (0, 1),
+        "the browser did not take it"
+    );
+}
+
+#[test]
+fn what_is_typed_without_a_shell_is_refused_once_and_neither_recorded_nor_sent() {
+    let mut world = World::open();
+    world.relay.shell_closed();
+    world.types("a");
+    world.types("b");
+    world.settle();
+    let message = "the shell is not connected; what was typed was not sent";
+    assert_eq!(
+        world.notices,
+        [format!(r#"{{"type":"error","message":"{message}"}}"#)]
+    );
+    assert_eq!(world.recorded, ["m the stream to the shell closed"]);
+    world.relay.shell_attached(world.now);
+    world.types("c");
+    world.settle();
+    assert_eq!(world.shell, ["dropped", "stdin c"]);
+}
+
+#[test]
+fn a_frame_that_is_not_understood_is_answered_and_harmless() {
+    let mut world = World::open();
+    world.frame("{");
+    world.frame(r#"{"type":"sudo"}"#);
+    world.types("x");
+    world.settle();
+    assert_eq!(world.notices.len(), 2);
+    assert!(
+        world
+            .notices
+            .iter()
+            .all(|notice| notice.contains(r#""type":"error""#))
+    );
+    assert_eq!(world.recorded, ["i x"]);
+}
+
+#[test]
+fn a_flood_of_frames_that_are_not_understood_closes_the_socket_and_not_the_session() {
+    let mut world = World::open();
+    for _ in 0..20 {
+        world.frame("{");
+    }
+    world.settle();
+    assert_eq!(world.hung_up.len(), 0);
+    world.frame("{");
+    world.settle();
+    assert_eq!(world.hung_up.len(), 1);
+    assert_eq!(world.hung_up[0].1, CLOSE_POLICY);
+    assert!(!world.over && world.relay.wants_output());
+}
+
+#[test]
+fn frames_that_are_not_understood_are_forgiven_in_time() {
+    let mut world = World::open();
+    for _ in 0..300 {
+        world.frame("{");
+        world.pass(FORGIVEN_EACH, true);
+    }
+    assert_eq!(world.hung_up.len(), 0);
+}
+
+#[test]
+fn a_browser_that_complains_and_never_reads_does_not_fill_the_memory() {
+    let mut world = World::open();
+    for _ in 0..200 {
+        world.frame("{");
+        world.now = world.now + FORGIVEN_EACH;
+        world.relay.tick(world.now);
+        world.record();
+    }
+    assert_eq!(world.hung_up.len(), 1);
+}
+
+#[test]
+fn the_deadline_is_warned_of_and_struck_exactly() {
+    let mut world = World::open();
+    world.pass(MINUTE * 25 - Duration::from_millis(1), true);
+    assert_eq!(world.notices.len(), 0);
+    world.pass(Duration::from_millis(1), true);
+    assert_eq!(world.notices, [r#"{"type":"warning","secondsLeft":300}"#]);
+    world.pass(MINUTE * 4, true);
+    assert_eq!(
+        world.notices[1..],
+        [r#"{"type":"warning","secondsLeft":60}"#]
+    );
+    assert_eq!(
+        world.recorded,
+        ["m warning: 300 s left", "m warning: 60 s left"]
+    );
+    world.pass(MINUTE - Duration::from_millis(1), true);
+    assert_eq!((world.told.len(), world.hung_up.len()), (0, 0));
+    world.pass(Duration::from_millis(1), true);
+    assert_eq!(world.told, [TerminalEvent::DeadlineStruck]);
+    let ended = r#"{"type":"ended","reason":"expired"}"#;
+    assert_eq!(world.hung_up, [(vec![ended.to_owned()], CLOSE_NORMAL)]);
+}
+
+#[test]
+fn qr46_after_the_deadline_the_browser_gets_no_more_output() {
+    let mut world = World::open();
+    world.pass(MINUTE * 30 - Duration::from_millis(1), true);
+    world.forget();
+    world.writes("waiting when it struck");
+    world.record();
+    world.now = world.now + Duration::from_millis(1);
+    world.relay.tick(world.now);
+    world.writes("after it struck");
+    world.record();
+    world.drain_browser();
+    assert_eq!(world.browser, b"");
+    let ended = r#"{"type":"ended","reason":"expired"}"#;
+    assert_eq!(world.hung_up, [(vec![ended.to_owned()], CLOSE_NORMAL)]);
+    assert!(
+        world.recorded.contains(&"o after it struck".to_owned()),
+        "it is recorded all the same"
+    );
+    world.types("too late");
+    world.relay.browser_attached(world.now);
+    world.record();
+    assert_eq!(
+        world.hung_up.len(),
+        2,
+        "who comes back is told that it is over"
+    );
+    assert!(!world.recorded.contains(&"i too late".to_owned()));
+}
+
+#[test]
+fn an_extension_moves_deadline_and_warnings() {
+    let mut world = World::open();
+    world.pass(MINUTE * 26, true);
+    world.forget();
+    world.relay.extend(world.now, world.now + MINUTE * 34);
+    world.settle();
+    assert_eq!(world.notices, [r#"{"type":"extended","secondsLeft":2040}"#]);
+    world.pass(MINUTE * 29, true);
+    assert_eq!(
+        world.notices[1..],
+        [r#"{"type":"warning","secondsLeft":300}"#]
+    );
+    world.pass(MINUTE * 5 - Duration::from_millis(1), true);
+    assert_eq!(world.told, []);
+    world.pass(Duration::from_millis(1), true);
+    assert_eq!(world.told, [TerminalEvent::DeadlineStruck]);
+}
+
+#[test]
+fn a_short_session_is_not_warned_of_what_has_passed() {
+    let now = Elapsed::new(MINUTE);
+    let mut world = World::open();
+    world.relay = Relay::new(now, now + MINUTE * 2, Launch::Done);
+    world.now = now;
+    world.relay.browser_attached(now);
+    world.pass(MINUTE, true);
+    let expected = [
+        r#"{"type":"attached","secondsLeft":120}"#,
+        r#"{"type":"warning","secondsLeft":60}"#,
+    ];
+    assert_eq!(world.notices, expected);
+}
+
+#[test]
+fn at_the_end_the_shell_is_asked_to_exit_before_the_stream_closes() {
+    let mut world = World::open();
+    world.types("rm -rf important");
+    world.record();
+    world
+        .relay
+        .end(world.now, "ended by user", Duration::from_secs(2));
+    world.settle();
+    assert_eq!(
+        world.shell,
+        ["stdin \u{3}"],
+        "what was not sent yet is not sent"
+    );
+    world.pass(INTERRUPTED, true);
+    assert_eq!(world.shell[1..], ["stdin exit\n"]);
+    world.writes("exit\r\n");
+    world.relay.shell_closed();
+    world.settle();
+    let expected = [
+        "i rm -rf important",
+        "m ending: ended by user; the shell is asked to exit",
+        "o exit\r\n",
+        "m ended: ended by user",
+    ];
+    assert_eq!(world.recorded, expected);
+    assert_eq!(
+        (world.over, world.told.len()),
+        (true, 0),
+        "the session asked for this close"
+    );
+}
+
+#[test]
+fn a_shell_that_does_not_exit_is_left_after_the_bound() {
+    let mut world = World::open();
+    world
+        .relay
+        .end(world.now, "idle for 10 minutes", Duration::from_secs(2));
+    world.pass(Duration::from_millis(1999), true);
+    assert!(!world.over);
+    world.pass(Duration::from_millis(1), true);
+    assert!(world.over);
+    assert_eq!(world.shell.last().unwrap(), "dropped");
+    assert_eq!(
+        world.recorded.last().unwrap(),
+        "m ended: idle for 10 minutes"
+    );
+}
+
+#[test]
+fn after_the_shell_exited_its_last_words_reach_the_browser_before_the_end() {
+    let mut world = World::open();
+    world.writes("logout\r\n");
+    world.relay.shell_closed();
+    world
+        .relay
+        .end(world.now, "shell exited", Duration::from_secs(2));
+    world.record();
+    let frames = vec![
+        "logout\r\n".to_owned(),
+        r#"{"type":"ended","reason":"shell exited"}"#.to_owned(),
+    ];
+    assert_eq!(world.hung_up, [(frames, CLOSE_NORMAL)]);
+    assert!(world.over);
+}
+
+#[test]
+fn qt22_ten_reconnects_leave_one_shell() {
+    let mut world = World::open();
+    for _ in 0..10 {
+        world.relay.browser_gone(world.now, "the connection broke");
+        world.relay.browser_attached(world.now);
+        world.resizes(100, 30);
+        world.settle();
+    }
+    assert_eq!(
+        world.shell,
+        ["100x30"],
+        "no newline, no second attach, nothing dropped"
+    );
+    world
+        .relay
+        .end(world.now, "ended by user", Duration::from_secs(2));
+    world.pass(INTERRUPTED, true);
+    assert_eq!(world.shell[1..], ["stdin \u{3}", "stdin exit\n"]);
+}
