@@ -4,6 +4,12 @@
 //! Each case gets a world of its own, and asks for nothing but what the world's trait offers. A
 //! case draws its own ids, apps and users, so that several can share a database.
 
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a contract is a test's body: it panics to fail"
+)]
+
 use crate::ports::Store;
 use crate::ports::store::{Inserted, Lease};
 use async_trait::async_trait;
