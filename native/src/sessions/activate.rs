@@ -328,17 +328,15 @@ fn bounded(why: &str) -> String {
 }
 
 fn failed_to_start(id: decisions::session::SessionId, error: ApiError) -> ApiError {
-    match error {
-        // Said as they are (S-11, C-6): nothing of the session's is in doubt.
-        ApiError::Recording(_) | ApiError::Store(_) => error,
-        error => {
-            let (status, _) = error.backstage();
-            let refused = status == http::StatusCode::FORBIDDEN;
-            ApiError::FailedToStart {
-                id,
-                refused,
-                why: error.to_string(),
-            }
-        }
+    // Said as they are (S-11, C-6): nothing of the session's is in doubt.
+    if matches!(error, ApiError::Recording(_) | ApiError::Store(_)) {
+        return error;
+    }
+    let (status, _) = error.backstage();
+    let refused = status == http::StatusCode::FORBIDDEN;
+    ApiError::FailedToStart {
+        id,
+        refused,
+        why: error.to_string(),
     }
 }

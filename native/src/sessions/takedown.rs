@@ -127,13 +127,12 @@ impl Sessions {
                     self.recycle_facts(session, cluster, &pod, waited)
                 })
                 .await?;
-            match recycle(&facts) {
-                RecycleDecision::WaitForDisruptionBudget => {
-                    let again = self.clock.elapsed() + LONGEST_PAUSE;
-                    self.clock.sleep_until(again).await;
-                }
-                decision => break (facts, decision),
+            let decision = recycle(&facts);
+            if decision != RecycleDecision::WaitForDisruptionBudget {
+                break (facts, decision);
             }
+            let again = self.clock.elapsed() + LONGEST_PAUSE;
+            self.clock.sleep_until(again).await;
         };
         if removes_process_access(&facts, &decision) {
             let untouched = self.with_right(session, cluster, || {
