@@ -43,7 +43,9 @@ impl Sessions {
     pub async fn attach(&self, caller: &Caller, id: &SessionId) -> Result<Terminal, ApiError> {
         let session = self.load(id).await?;
         let runtime = self.runtimes.get(id);
-        let ages = runtime.as_ref().map(|runtime| runtime.ages(self.clock.elapsed()));
+        let ages = runtime
+            .as_ref()
+            .map(|runtime| runtime.ages(self.clock.elapsed()));
         may_attach(&session, &caller.actor, ages, self.clock.wall())?;
         let terminal = runtime.as_ref().and_then(|runtime| runtime.terminal.get());
         let Some(terminal) = terminal else {
@@ -179,9 +181,12 @@ impl Sessions {
         runtime: &Runtime,
     ) -> Result<ShellState, ClusterError> {
         let session = runtime.session();
-        let cluster = self.cluster(&session.cluster).map_err(|error| {
-            ClusterError::Unexpected { cluster: session.cluster.clone(), why: error.to_string() }
-        })?;
+        let cluster = self
+            .cluster(&session.cluster)
+            .map_err(|error| ClusterError::Unexpected {
+                cluster: session.cluster.clone(),
+                why: error.to_string(),
+            })?;
         let Some(pod) = cluster.read_pod(&target_of(runtime)).await? else {
             return Ok(ShellState::PodGone);
         };
@@ -189,12 +194,14 @@ impl Sessions {
             cluster: session.cluster.clone(),
             why: error.to_string(),
         })?;
-        Ok(match pod.container_state(&debug_container_name(&session.id)) {
-            ContainerState::Terminated { .. } => ShellState::Exited,
-            ContainerState::Waiting { .. }
-            | ContainerState::Running { .. }
-            | ContainerState::Unknown => ShellState::Running,
-        })
+        Ok(
+            match pod.container_state(&debug_container_name(&session.id)) {
+                ContainerState::Terminated { .. } => ShellState::Exited,
+                ContainerState::Waiting { .. }
+                | ContainerState::Running { .. }
+                | ContainerState::Unknown => ShellState::Running,
+            },
+        )
     }
 }
 
@@ -214,5 +221,9 @@ pub(super) fn target_of(runtime: &Runtime) -> PodRef {
         .into_iter()
         .find(|object| object.kind == ObjectKind::LivePod)
         .map(|object| object.uid);
-    PodRef { namespace: session.namespace.clone(), name: session.pod.clone(), uid }
+    PodRef {
+        namespace: session.namespace.clone(),
+        name: session.pod.clone(),
+        uid,
+    }
 }

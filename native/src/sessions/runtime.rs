@@ -111,7 +111,10 @@ impl Runtime {
     /// The ages that the sweep judges (spec 05).
     pub fn ages(&self, now: Elapsed) -> RuntimeAges {
         let past_deadline = now >= self.deadline();
-        let unsaved_for = self.recording.get().and_then(|recording| recording.unsaved_for(now));
+        let unsaved_for = self
+            .recording
+            .get()
+            .and_then(|recording| recording.unsaved_for(now));
         match self.terminal.get() {
             Some(terminal) => {
                 let ages = terminal.ages(now);
