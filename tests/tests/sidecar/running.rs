@@ -51,11 +51,12 @@ async fn a_stream_without_a_sign_of_life_is_gone_after_thirty_seconds() {
         let stand = Plan::new().start().await;
         let (open, mut terminal, shown) = working(&stand).await;
         stand.faults().streams(mode);
-        // Each step long enough for a ping, which the browser answers and the shell's side not.
+        // Each step is long enough for a ping, which the browser answers and the shell's side not.
         for _ in 0..4 {
+            let pings = terminal.seen().pings;
             stand.pass(Duration::from_secs(10)).await;
+            terminal.until_pinged(pings).await;
             terminal.send(&serde_json::json!({"type": "ack", "bytes": 1})).await;
-            tokio::time::sleep(Duration::from_millis(100)).await;
         }
         stand.pass(Duration::from_secs(16)).await;
         let told = terminal.until_frame("detached").await;

@@ -22,6 +22,8 @@ pub(crate) struct Seen {
     pub(crate) output: Vec<u8>,
     /// The text frames.
     pub(crate) frames: Vec<Value>,
+    /// How often a sign of life was asked for.
+    pub(crate) pings: usize,
     /// Whether the connection is over, and with which code.
     pub(crate) closed: Option<Option<u16>>,
 }
@@ -73,7 +75,8 @@ impl Terminal {
                         seen.frames.push(serde_json::from_str(&text).expect("JSON"));
                     }
                     Message::Close(frame) => code = frame.map(|frame| frame.code.into()),
-                    Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => {}
+                    Message::Ping(_) => seen.pings += 1,
+                    Message::Pong(_) | Message::Frame(_) => {}
                 }
             }
             lock(&into).closed = Some(code);
@@ -136,6 +139,11 @@ impl Terminal {
     pub(crate) async fn until_ended(&self) -> String {
         let frame = self.until_frame("ended").await;
         frame["reason"].as_str().expect("a reason").to_owned()
+    }
+
+    /// The next question for a sign of life, after so many.
+    pub(crate) async fn until_pinged(&self, before: usize) {
+        self.until("a ping", |seen| seen.pings > before).await;
     }
 
     /// The close code, once the connection is over.
