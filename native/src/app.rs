@@ -58,6 +58,7 @@ pub struct App {
     owner: Mutex<Ownership>,
     first_sweep_done: AtomicBool,
     stop: CancellationToken,
+    released: CancellationToken,
 }
 
 /// Whether this process may act for the sessions.
@@ -94,6 +95,7 @@ impl App {
             owner: Mutex::new(Ownership::StandsBy),
             first_sweep_done: AtomicBool::new(false),
             stop: CancellationToken::new(),
+            released: CancellationToken::new(),
         })
     }
 
@@ -144,12 +146,17 @@ impl App {
         {
             tracing::warn!("not every checkpoint was saved; the spools have the rest");
         }
-        if let Ownership::Owns(..) = self.ownership() {
-            let _ =
-                tokio::time::timeout(Duration::from_secs(2), self.sessions.store.release_lease())
-                    .await;
-        }
         self.stop.cancel();
+        if let Ownership::Owns(..) = self.ownership() {
+            // By the task that renews it, so that no renewal comes after.
+            let released = self.released.cancelled();
+            if tokio::time::timeout(Duration::from_secs(3), released)
+                .await
+                .is_err()
+            {
+                tracing::warn!("the lease was not given back; it lapses by itself");
+            }
+        }
     }
 
     /// The use cases, while this process owns the sessions (D-5).
@@ -228,7 +235,10 @@ impl App {
         }
         if let Some(sweeping) = sweeping {
             sweeping.cancel();
+            let releasing = self.sessions.store.release_lease();
+            let _ = tokio::time::timeout(Duration::from_secs(2), releasing).await;
         }
+        self.released.cancel();
     }
 
     async fn migrated(&self) -> bool {

@@ -12,6 +12,7 @@ pub mod config;
 pub mod fakes;
 pub mod folder;
 pub mod http;
+pub mod logs;
 pub mod ports;
 pub mod recording;
 pub mod sessions;

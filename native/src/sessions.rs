@@ -7,6 +7,7 @@
 mod activate;
 mod attach;
 mod end;
+mod late;
 mod open;
 mod read;
 mod runtime;

@@ -160,7 +160,27 @@ pub struct SidecarHere {
 impl SidecarHere {
     /// Starts it and waits until it is ready.
     pub async fn start(settings: &Settings) -> Result<Self, StageError> {
-        let config = settings.config()?;
+        Self::start_changed(settings, |_| {}).await
+    }
+
+    /// Starts it with what the settings do not have, bounds most of all, and waits until it is
+    /// ready.
+    pub async fn start_changed(
+        settings: &Settings,
+        change: impl FnOnce(&mut Config),
+    ) -> Result<Self, StageError> {
+        let this = Self::start_standing_by(settings, change).await?;
+        ready(&settings.socket(), Duration::from_secs(60)).await?;
+        Ok(this)
+    }
+
+    /// The same without waiting for more than its socket: another sidecar may own the sessions.
+    pub async fn start_standing_by(
+        settings: &Settings,
+        change: impl FnOnce(&mut Config),
+    ) -> Result<Self, StageError> {
+        let mut config = settings.config()?;
+        change(&mut config);
         let clock = Arc::new(FakeClock::new());
         let store = PgStore::new(&config.database, format!("here-{}", settings.name))
             .map_err(|error| StageError::of("the store", error))?;
@@ -181,7 +201,11 @@ impl SidecarHere {
                 tracing::error!(%error, "the sidecar stopped");
             }
         });
-        ready(&settings.socket(), Duration::from_secs(60)).await?;
+        let socket = settings.socket();
+        until("the sidecar's socket", Duration::from_secs(30), || async {
+            get(&socket, "/healthz").await.ok()
+        })
+        .await?;
         Ok(Self {
             app,
             clock,

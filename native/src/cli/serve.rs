@@ -2,15 +2,12 @@
 
 use super::failure::Failure;
 use crate::app::App;
-use crate::config::{Config, LogFormat, read};
+use crate::config::{Config, read};
 use crate::http::error::chain;
-use crate::terminal::quiet;
+use crate::logs;
 use std::future::Future;
 use std::path::Path;
 use tokio::signal::unix::{SignalKind, signal};
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::layer::SubscriberExt;
-use tracing_subscriber::util::SubscriberInitExt;
 
 fn configuration(path: &Path) -> Result<Config, Failure> {
     let env = |name: &str| std::env::var(name).ok();
@@ -49,18 +46,12 @@ pub(super) fn serve(path: &Path) -> Result<(), Failure> {
     })
 }
 
-/// Logs go to stderr, one line a step (O-5). Targets that would log what passes through them stay
-/// silent whatever the filter says.
+/// Logs go to stderr.
 fn logging(config: &Config) -> Result<(), Failure> {
-    let filter = EnvFilter::try_new(&config.logs.filter)
+    let subscriber = logs::subscriber(&config.logs, std::io::stderr)
         .map_err(|error| Failure::Usage(format!("`logs.filter`: {error}")))?;
-    let registry = tracing_subscriber::registry().with(quiet()).with(filter);
-    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
-    match config.logs.format {
-        LogFormat::Json => registry.with(lines.json().flatten_event(true)).init(),
-        LogFormat::Text => registry.with(lines.with_ansi(false)).init(),
-    }
-    Ok(())
+    tracing::subscriber::set_global_default(subscriber)
+        .map_err(|error| Failure::Local(error.to_string()))
 }
 
 /// Runs a future on the process's runtime.

@@ -54,18 +54,22 @@ impl Sessions {
             Err(failure) => failure,
         };
         runtime.set_phase(Phase::Settled);
-        match failure {
-            NotOpened::Cancelled => Err(ApiError::Conflict(
-                "the session was ended while it was opening".to_owned(),
-            )),
+        let failure = match failure {
+            NotOpened::Cancelled => {
+                ApiError::Conflict("the session was ended while it was opening".to_owned())
+            }
             NotOpened::Failed(error) => {
                 let why = error.to_string();
                 tracing::warn!(session = %id, error = %chain(&error), "session failed to start");
                 let reason = EndReason::FailedToStart(bounded(&why));
                 self.end_by_system(&id, reason).await;
-                Err(failed_to_start(id, error))
+                failed_to_start(id, error)
             }
+        };
+        if runtime.is_in_doubt() {
+            self.look_for_latecomers(runtime);
         }
+        Err(failure)
     }
 
     async fn steps(self: &Arc<Self>, runtime: &Arc<Runtime>) -> Result<(), NotOpened> {
@@ -185,7 +189,9 @@ impl Sessions {
         let spec = self
             .grant_spec(session, cluster, session.duration_minutes)
             .await?;
-        let made = cluster.create_grant(&session.id, &grant(&spec)).await?;
+        let made = cluster.create_grant(&session.id, &grant(&spec)).await;
+        runtime.note_doubt(&made);
+        let made = made?;
         runtime.made(made.clone());
         self.store.note_object(&made).await?;
         let facts = OpenedFacts {
@@ -291,9 +297,9 @@ impl Sessions {
         self.store.note_opened(&session.id, &facts).await?;
         let container = serde_json::to_value(&container)
             .map_err(|error| ApiError::Unavailable(error.to_string()))?;
-        cluster
-            .add_debug_container(&pod_ref(pod), &container)
-            .await?;
+        let added = cluster.add_debug_container(&pod_ref(pod), &container).await;
+        runtime.note_doubt(&added);
+        added?;
         tracing::info!(session = %session.id, "debug container added");
         Ok(())
     }

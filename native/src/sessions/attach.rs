@@ -194,14 +194,24 @@ impl Sessions {
             cluster: session.cluster.clone(),
             why: error.to_string(),
         })?;
-        Ok(
-            match pod.container_state(&debug_container_name(&session.id)) {
-                ContainerState::Terminated { .. } => ShellState::Exited,
-                ContainerState::Waiting { .. }
-                | ContainerState::Running { .. }
-                | ContainerState::Unknown => ShellState::Running,
-            },
-        )
+        Ok(shell_state(&pod, &debug_container_name(&session.id)))
+    }
+}
+
+/// A pod that was evicted, or whose node is lost, is still to be read; its shell is over with it,
+/// and that is not the shell's own exit (C-24).
+fn shell_state(pod: &PodFacts, container: &str) -> ShellState {
+    let over = matches!(
+        pod.status.phase.as_str(),
+        "Failed" | "Succeeded" | "Unknown"
+    );
+    match pod.container_state(container) {
+        _ if over => ShellState::PodGone,
+        ContainerState::Terminated { .. } if pod.is_terminating() => ShellState::PodGone,
+        ContainerState::Terminated { .. } => ShellState::Exited,
+        ContainerState::Waiting { .. }
+        | ContainerState::Running { .. }
+        | ContainerState::Unknown => ShellState::Running,
     }
 }
 
@@ -225,5 +235,45 @@ pub(super) fn target_of(runtime: &Runtime) -> PodRef {
         namespace: session.namespace.clone(),
         name: session.pod.clone(),
         uid,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[track_caller]
+    fn check(phase: &str, deleted: bool, state: &serde_json::Value, expected: ShellState) {
+        let deleted = deleted.then_some("2027-01-15T08:00:00Z");
+        let pod = json!({
+            "metadata": {"name": "p", "namespace": "n", "uid": "u", "deletionTimestamp": deleted},
+            "spec": {"containers": [], "ephemeralContainers": [{"name": "debug-aaaaaaaaaaaa"}]},
+            "status": {"phase": phase, "ephemeralContainerStatuses": [{
+                "name": "debug-aaaaaaaaaaaa", "state": state,
+            }]},
+        });
+        let pod = PodFacts::read(&pod).unwrap();
+        assert_eq!(
+            shell_state(&pod, "debug-aaaaaaaaaaaa"),
+            expected,
+            "{phase} {deleted:?}"
+        );
+    }
+
+    #[test]
+    fn a_shell_that_ends_with_its_pod_did_not_exit_by_itself() {
+        let (runs, over) = (
+            json!({"running": {}}),
+            json!({"terminated": {"exitCode": 137}}),
+        );
+        check("Running", false, &runs, ShellState::Running);
+        check("Running", false, &over, ShellState::Exited);
+        check("Running", true, &runs, ShellState::Running);
+        check("Running", true, &over, ShellState::PodGone);
+        for phase in ["Failed", "Succeeded", "Unknown"] {
+            check(phase, false, &runs, ShellState::PodGone);
+            check(phase, false, &over, ShellState::PodGone);
+        }
     }
 }

@@ -5,7 +5,7 @@
 
 use super::takedown::Taken;
 use crate::ports::Elapsed;
-use crate::ports::cluster::MadeObject;
+use crate::ports::cluster::{ClusterError, MadeObject};
 use crate::ports::store::SavedRecording;
 use crate::recording::LiveRecording;
 use crate::terminal::TerminalHandle;
@@ -13,6 +13,7 @@ use decisions::reason::EndReason;
 use decisions::session::{Session, SessionId};
 use decisions::sweep::RuntimeAges;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -41,6 +42,8 @@ pub struct Runtime {
     pub(crate) recording: OnceLock<LiveRecording>,
     pub(crate) terminal: OnceLock<TerminalHandle>,
     objects: Mutex<Vec<MadeObject>>,
+    /// Something was asked for, and whether the cluster did it is unknown (C-10a).
+    in_doubt: AtomicBool,
     /// An end that struck while the database was away: claimed when it is back (D-3).
     pub(crate) owed_end: Mutex<Option<EndReason>>,
     /// What that end achieved already.
@@ -64,6 +67,7 @@ impl Runtime {
             recording: OnceLock::new(),
             terminal: OnceLock::new(),
             objects: Mutex::new(Vec::new()),
+            in_doubt: AtomicBool::new(false),
             owed_end: Mutex::new(None),
             owed_outcome: Mutex::new(None),
             noted_version: Mutex::new(None),
@@ -106,6 +110,21 @@ impl Runtime {
 
     pub(crate) fn objects(&self) -> Vec<MadeObject> {
         lock(&self.objects).clone()
+    }
+
+    /// Notes where a step left it open whether the cluster did what it was asked for.
+    pub(crate) fn note_doubt<T>(&self, outcome: &Result<T, ClusterError>) {
+        if matches!(
+            outcome,
+            Err(ClusterError::Away { .. } | ClusterError::Unexpected { .. })
+        ) {
+            self.in_doubt.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether something may still land in the cluster.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        self.in_doubt.load(Ordering::Relaxed)
     }
 
     /// The ages that the sweep judges (spec 05).

@@ -1,0 +1,28 @@
+//! The sidecar in this process, on a real Postgres, a real folder of recordings and the stand-in
+//! for a cluster, with a clock that the test moves: what must hold when things go wrong.
+//!
+//! Nobody waits for minutes here, and nobody sleeps to win a race: a state is polled for with a
+//! bound, and the clock is moved.
+
+#[path = "sidecar/away.rs"]
+mod away;
+#[path = "sidecar/deadlines.rs"]
+mod deadlines;
+#[path = "sidecar/frames.rs"]
+mod frames;
+#[path = "sidecar/logs.rs"]
+mod logs;
+#[path = "sidecar/opening.rs"]
+mod opening;
+#[path = "sidecar/requests.rs"]
+mod requests;
+#[path = "sidecar/revoking.rs"]
+mod revoking;
+#[path = "sidecar/running.rs"]
+mod running;
+#[path = "sidecar/shells.rs"]
+mod shells;
+#[path = "sidecar/stand.rs"]
+mod stand;
+#[path = "sidecar/terminal.rs"]
+mod terminal;
