@@ -18,7 +18,7 @@ use decisions::mounts::{Mounts, sensitive, volume_mounts};
 use decisions::names::{self, debug_container_name};
 use decisions::pod::PodFacts;
 use decisions::reason::EndReason;
-use decisions::session::{Session, Tier};
+use decisions::session::{Session, SessionId, Tier};
 use decisions::target::{self, TargetIdentity, check_target, target_changes};
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,9 +62,7 @@ impl Sessions {
         };
         drop(settled);
         let failure = match failure {
-            NotOpened::Cancelled => {
-                ApiError::Conflict("the session was ended while it was opening".to_owned())
-            }
+            NotOpened::Cancelled => ended_meanwhile(),
             NotOpened::NotOurs => {
                 ApiError::Unavailable("another sidecar owns the sessions".to_owned())
             }
@@ -72,13 +70,26 @@ impl Sessions {
                 tracing::warn!(session = %id, error = %chain(&error), "session failed to start");
                 let reason = EndReason::FailedToStart(bounded(&error.to_string()));
                 self.end_within(&id, reason, CLEAN_UP_WITHIN).await;
-                failed_to_start(id, error)
+                if self.was_ended_by_somebody(&id).await {
+                    ended_meanwhile()
+                } else {
+                    failed_to_start(id, error)
+                }
             }
         };
         if runtime.is_in_doubt() {
             self.look_for_latecomers(runtime);
         }
         Err(failure)
+    }
+
+    /// Whether an end won over the failure: then that is what happened to the session.
+    async fn was_ended_by_somebody(&self, id: &SessionId) -> bool {
+        let row = self.store.get(id).await.ok().flatten();
+        let reason = row.and_then(|row| row.end_reason);
+        reason.is_some_and(|reason| {
+            !matches!(EndReason::parse(&reason), Some(EndReason::FailedToStart(_)))
+        })
     }
 
     async fn steps(self: &Arc<Self>, runtime: &Arc<Runtime>) -> Result<(), NotOpened> {
@@ -363,7 +374,11 @@ fn bounded(why: &str) -> String {
     line
 }
 
-fn failed_to_start(id: decisions::session::SessionId, error: ApiError) -> ApiError {
+fn ended_meanwhile() -> ApiError {
+    ApiError::Conflict("the session was ended while it was opening".to_owned())
+}
+
+fn failed_to_start(id: SessionId, error: ApiError) -> ApiError {
     // Said as they are (S-11, C-6): nothing of the session's is in doubt.
     if matches!(error, ApiError::Recording(_) | ApiError::Store(_)) {
         return error;
