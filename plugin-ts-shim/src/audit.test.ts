@@ -6,6 +6,7 @@ import type {
   LoggerService,
 } from '@backstage/backend-plugin-api';
 import { Audit, type AuditedAction } from './audit';
+import { OUTCOME_UNKNOWN, OutcomeUnknownError } from './sidecar/errors';
 
 const ACTION: AuditedAction = {
   eventId: 'tower-write',
@@ -59,6 +60,12 @@ test('a refusal is thrown on and recorded', async () => {
   const { audit, seen } = world();
   await assert.rejects(audit.refused(ACTION, new Error('not yours')), /not yours/);
   assert.deepEqual(seen.slice(1), [['fail', 'not yours', {}]]);
+});
+
+test('an action whose outcome is unknown is not recorded as failed without saying so', async () => {
+  const { audit, seen } = world();
+  await assert.rejects(audit.run(ACTION, () => Promise.reject(new OutcomeUnknownError())));
+  assert.deepEqual(seen.slice(1), [['fail', OUTCOME_UNKNOWN, { outcome: 'unknown' }]]);
 });
 
 test('an auditor that fails is an error in the log, and changes nothing else', async () => {

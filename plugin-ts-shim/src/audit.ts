@@ -1,13 +1,15 @@
 /**
  * One auditor event per action, refusals included (B-5, S-15).
  *
- * Invariants: an event is finished exactly once; an auditor that fails is reported as an error
+ * Invariants: an event is finished exactly once; an action whose outcome is unknown is not called
+ * failed without saying so (`outcome: unknown`); an auditor that fails is reported as an error
  * and never undoes or repeats an action; nothing a client sent names the initiator.
  */
 import type { AuditorService, LoggerService } from '@backstage/backend-plugin-api';
 import { toError } from '@backstage/errors';
 import type { JsonObject } from '@backstage/types';
 import type { Request } from 'express';
+import { OutcomeUnknownError } from './sidecar/errors';
 
 /** What an action is, for the runbook's log query. */
 export interface AuditedAction {
@@ -51,7 +53,10 @@ export class Audit {
         learned = { ...learned, ...defined(facts) };
       });
     } catch (error) {
-      await this.#safely(action, () => event?.fail({ error: toError(error), meta: learned }));
+      // The auditor knows success and failure only; what is not known is said beside it.
+      const unknown = error instanceof OutcomeUnknownError && { outcome: error.outcome };
+      const meta = { ...learned, ...unknown };
+      await this.#safely(action, () => event?.fail({ error: toError(error), meta }));
       throw error;
     }
     await this.#safely(action, () => event?.success({ meta: learned }));

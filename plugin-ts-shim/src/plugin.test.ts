@@ -298,7 +298,56 @@ test('a body that is not JSON, and one that is too large, are refused without an
   assert.doesNotMatch(JSON.stringify(broken.body), /s3cret/);
   const large = await post('/sessions', TOKENS.alice, { ...BODY, reason: 'x'.repeat(70_000) });
   assert.equal(large.status, 413);
+  for (const { status, body } of [broken, large]) {
+    assert.equal(body.error.name, status === 413 ? 'PayloadTooLargeError' : 'InputError');
+    assert.equal(body.response.statusCode, status);
+    assert.match(body.error.message, /nothing was done/);
+  }
   assert.equal(sidecar.calls.length, 0);
+});
+
+test('S-11 a body that is not said to be JSON is 415 on every route that takes one', async () => {
+  await start();
+  for (const path of ['/sessions', `/sessions/${ID}/end`]) {
+    for (const [type, status] of [
+      ['text/plain', 415],
+      ['application/x-www-form-urlencoded', 415],
+      ['application/json; charset=latin1', 415],
+      [undefined, 415],
+    ] as const) {
+      const headers = type === undefined ? {} : { 'content-type': type };
+      const body = Buffer.from(JSON.stringify(BODY));
+      const answer = await call(path, TOKENS.alice, { method: 'POST', headers, body });
+      assert.equal(answer.status, status, `${path} ${type}`);
+      assert.equal(answer.body.error.name, 'UnsupportedMediaTypeError');
+      assert.equal(answer.body.response.statusCode, status);
+    }
+  }
+  assert.equal(sidecar.calls.length, 0);
+  const headers = { 'content-type': 'Application/JSON; charset=UTF-8' };
+  const body = JSON.stringify(BODY);
+  const taken = await call('/sessions', TOKENS.alice, { method: 'POST', headers, body });
+  assert.equal(taken.status, 201);
+});
+
+test('S-14b an end needs no body and no content type, however its emptiness is framed', async () => {
+  sidecar.sessions.set('session00002', aSession());
+  await start();
+  assert.equal((await post(`/sessions/${ID}/end`, TOKENS.alice)).status, 200);
+  const body = new ReadableStream({ start: controller => controller.close() });
+  const chunked = { method: 'POST', body, duplex: 'half' } as RequestInit;
+  assert.equal((await call('/sessions/session00002/end', TOKENS.alice, chunked)).status, 200);
+});
+
+test('an end whose answer does not come is audited with an unknown outcome', async () => {
+  const { audited } = await start();
+  sidecar.failNext(/end$/, { kind: 'reset' });
+  const answer = await post(`/sessions/${ID}/end`, TOKENS.alice);
+  assert.equal(answer.status, 503);
+  assert.equal(answer.body.error.outcome, 'unknown');
+  assert.match(answer.body.error.message, /outcome is unknown/);
+  const [event] = audited();
+  assert.equal((event?.meta as Record<string, unknown>).outcome, 'unknown');
 });
 
 for (const [method, path] of [

@@ -12,6 +12,7 @@ import express, { type Request, type RequestHandler, type Response } from 'expre
 import PromiseRouter from 'express-promise-router';
 import { requireAny, type Access, type User } from './access';
 import type { Audit, AuditedAction } from './audit';
+import { jsonBody } from './body';
 import { judgeSessionRequest, requireName } from './decisions';
 import type { Health } from './health';
 import { isSessionId, sessionPath, type Caller, type SessionFacts } from './sidecar/protocol';
@@ -27,9 +28,6 @@ export interface RouterOptions {
   /** Runs before everything else, see `UpgradeDispatcher.middleware`. */
   readonly first: RequestHandler;
 }
-
-/** The sidecar takes no larger body; larger ones are refused here, with 413. */
-const BODY_LIMIT_BYTES = 64 * 1024;
 
 /** Routes that spec 01 has and the sidecar does not answer; they refuse in its stead. */
 const NOT_YET = [
@@ -47,13 +45,14 @@ export function createRouter(options: RouterOptions): express.Router {
   const router = PromiseRouter();
   router.use(options.first);
   router.get('/breakglass/health', (_, res) => routes.health(res));
-  const json = express.json({ limit: BODY_LIMIT_BYTES, type: () => true });
-  router.post('/breakglass/sessions', json, unreadable, (req: Request, res: Response) =>
+  router.post('/breakglass/sessions', ...jsonBody, (req: Request, res: Response) =>
     routes.open(req, res),
   );
   router.get('/breakglass/sessions', (req, res) => routes.list(req, res));
   router.get('/breakglass/sessions/:id', (req, res) => routes.show(req, res));
-  router.post('/breakglass/sessions/:id/end', (req, res) => routes.end(req, res));
+  router.post('/breakglass/sessions/:id/end', ...jsonBody, (req: Request, res: Response) =>
+    routes.end(req, res),
+  );
   router.get('/breakglass/sessions/:id/recording', (req, res) => routes.recording(req, res));
   router.get('/breakglass/sessions/:id/attach', req => routes.attachWithoutUpgrade(req));
   for (const [method, path] of NOT_YET) {
@@ -61,12 +60,6 @@ export function createRouter(options: RouterOptions): express.Router {
   }
   return router;
 }
-
-/** A body that is not JSON; the parser's own error would quote it. */
-const unreadable: express.ErrorRequestHandler = (error, _req, _res, next) => {
-  const parseFailed = error?.type === 'entity.parse.failed';
-  next(parseFailed ? new InputError('the body is not JSON, so nothing was done') : error);
-};
 
 class Routes {
   readonly #options: RouterOptions;
@@ -104,7 +97,7 @@ class Routes {
       requireAny(caller, glassBroken ? ['self', 'request'] : ['request']);
       const headers = { ...requestId(req), ...prefer(req) };
       const path = '/v1/sessions';
-      const call = { method: 'POST', path, caller, headers, body: judged, opens: true } as const;
+      const call = { method: 'POST', path, caller, headers, body: judged, takes: 'open' } as const;
       const opened = await sidecar.json(call);
       learn(factsOfOpened(opened.body));
       return opened;
@@ -157,7 +150,8 @@ class Routes {
       const caller = await access.callerFor(user, facts.app);
       requireMayEnd(caller, facts);
       const path = sessionPath(id, 'end');
-      return sidecar.json({ method: 'POST', path, caller, headers: requestId(req) });
+      const headers = requestId(req);
+      return sidecar.json({ method: 'POST', path, caller, headers, takes: 'end' });
     });
     res.status(answer.status).json(answer.body);
   }
@@ -172,7 +166,9 @@ class Routes {
       const caller = await access.callerFor(user, facts.app);
       requireAny(caller, ['request']);
       const path = sessionPath(id, 'recording');
-      const cast = await sidecar.stream({ method: 'GET', path, caller, headers: requestId(req) });
+      const headers = requestId(req);
+      const call = { method: 'GET', path, caller, headers, takes: 'recording' } as const;
+      const cast = await sidecar.stream(call);
       res.status(200).set({
         'content-type': cast.headers['content-type'] ?? 'application/x-asciicast',
         'cache-control': 'private, no-store, no-transform',

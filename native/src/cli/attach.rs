@@ -1,12 +1,14 @@
 //! `breakglass session attach`: the terminal, as the browser's is (spec 03).
 //!
-//! Invariants: the person's terminal is raw only while attached; a connection that breaks is made
-//! again while the session lives; what the server says about the session goes to stderr.
+//! Invariants: the person's terminal is raw only while attached; no key is read before the notice
+//! about the recording (T-16); a connection that breaks is made again while the session lives,
+//! never without a pause; what the server says about the session goes to stderr.
 
 use super::client::Client;
 use super::failure::Failure;
 use super::{say, tty};
 use futures_util::{SinkExt, StreamExt};
+use http::Method;
 use http::header::AUTHORIZATION;
 use serde_json::{Value, json};
 use std::io::Write;
@@ -15,6 +17,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::{Error as WsError, Message};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
@@ -24,7 +27,13 @@ type Stream = WebSocketStream<MaybeTlsStream<TcpStream>>;
 /// The largest `data` of an input frame (T-3); a character may take four bytes.
 const LARGEST_INPUT: usize = 16 * 1024;
 /// How long a broken connection is tried again: as long as a session waits for its terminal (T-7).
-const RECONNECT_FOR: u32 = 120;
+const RECONNECT_FOR: Duration = Duration::from_secs(120);
+/// Between two tries, also where the server accepts and closes at once.
+const PAUSE: Duration = Duration::from_secs(1);
+/// A connection that lasted this long worked; a break after it is a new one.
+const STEADY: Duration = Duration::from_secs(10);
+/// For the server to answer before the terminal is there.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
 const PING_EVERY: Duration = Duration::from_secs(10);
 
 /// How an attachment ended.
@@ -39,42 +48,91 @@ enum Left {
 
 /// Attaches until the session ends or the person leaves.
 pub(super) async fn attach(client: &Client, id: &str, json: bool) -> Result<(), Failure> {
+    let days = retention_days(client, id).await;
+    let mut stream = connect(client, id).await?;
+    // Before the first key (T-16): stdin is read from here on.
+    say(&notice(days));
+    let raw = tty::Raw::enter()?;
     let mut keys = keys();
-    let mut tries = 0;
-    let mut raw = None;
-    loop {
-        let stream = match connect(client, id).await {
-            Ok(stream) => stream,
-            Err(Failure::Unreachable(_)) if tries > 0 && tries < RECONNECT_FOR => {
-                tries += 1;
-                tokio::time::sleep(Duration::from_secs(1)).await;
-                continue;
-            }
-            Err(failure) => return Err(failure),
-        };
-        if raw.is_none() {
-            raw = tty::Raw::enter()?;
-            if raw.is_some() {
-                say("everything typed and shown is recorded and kept; ~. leaves the terminal\r");
-            }
-        }
-        let left = relay(stream, &mut keys).await?;
-        let (how, why) = match left {
+    let mut retry = Retry::default();
+    let (how, why) = loop {
+        let began = Instant::now();
+        match relay(stream, &mut keys).await? {
             Left::Broken => {
                 say("\r\nthe connection broke; connecting again\r");
-                tries = 1;
-                continue;
+                stream = reconnect(client, id, &mut retry, began.elapsed()).await?;
             }
-            Left::Ended(why) => ("ended", why),
-            Left::Detached(why) => ("detached", why),
-        };
-        drop(raw);
-        if json {
-            super::print(&json!({"session": id, how: why}).to_string())?;
-        } else {
-            say(&format!("\r\n{how}: {why}"));
+            Left::Ended(why) => break ("ended", why),
+            Left::Detached(why) => break ("detached", why),
         }
-        return Ok(());
+    };
+    drop(raw);
+    if json {
+        super::print(&json!({"session": id, how: why}).to_string())
+    } else {
+        say(&format!("\r\n{how}: {why}"));
+        Ok(())
+    }
+}
+
+/// How long the recording is kept; `None` where the server does not say it. Whether the person
+/// may attach is for the attachment itself to find out.
+async fn retention_days(client: &Client, id: &str) -> Option<u64> {
+    let show = client.call(Method::GET, client.url(&["sessions", id]), None);
+    let answer = tokio::time::timeout(ANSWER_TIMEOUT, show)
+        .await
+        .ok()?
+        .ok()?;
+    answer["recordingRetentionDays"].as_u64()
+}
+
+fn notice(days: Option<u64>) -> String {
+    let kept = match days {
+        Some(1) => "kept for 1 day".to_owned(),
+        Some(days) => format!("kept for {days} days"),
+        None => "kept; the server did not say for how long".to_owned(),
+    };
+    format!("everything typed and shown is recorded and {kept}; ~. leaves the terminal")
+}
+
+/// When a broken connection is made again.
+#[derive(Default)]
+struct Retry {
+    /// When it broke, unless it has worked since.
+    since: Option<Instant>,
+}
+
+impl Retry {
+    /// How long to wait after a connection that lived so long broke; `None`: give up.
+    fn pause(&mut self, now: Instant, lived: Duration) -> Option<Duration> {
+        if lived >= STEADY {
+            self.since = None;
+        }
+        let since = *self.since.get_or_insert(now);
+        (now.saturating_duration_since(since) < RECONNECT_FOR).then_some(PAUSE)
+    }
+}
+
+async fn reconnect(
+    client: &Client,
+    id: &str,
+    retry: &mut Retry,
+    mut lived: Duration,
+) -> Result<Stream, Failure> {
+    let mut reason = "it is made and breaks at once".to_owned();
+    loop {
+        let Some(pause) = retry.pause(Instant::now(), lived) else {
+            return Err(Failure::Unreachable(format!(
+                "the connection could not be kept for {} s, so the terminal is left: {reason}",
+                RECONNECT_FOR.as_secs()
+            )));
+        };
+        tokio::time::sleep(pause).await;
+        match connect(client, id).await {
+            Err(Failure::Unreachable(why)) => reason = why,
+            outcome => return outcome,
+        }
+        lived = Duration::ZERO;
     }
 }
 
@@ -93,25 +151,29 @@ async fn connect(client: &Client, id: &str) -> Result<Stream, Failure> {
     request
         .headers_mut()
         .insert(AUTHORIZATION, client.authorization());
-    match tokio::time::timeout(Duration::from_secs(15), connect_async(request)).await {
+    match tokio::time::timeout(ANSWER_TIMEOUT, connect_async(request)).await {
         Ok(Ok((stream, _))) => Ok(stream),
-        Ok(Err(WsError::Http(response))) => {
-            let status = response.status().as_u16();
-            let message = match status {
-                401 => "the token is not valid".to_owned(),
-                403 => "only the session's requester may attach".to_owned(),
-                404 => "there is no such session".to_owned(),
-                410 => "the session is over, or not ready".to_owned(),
-                503 => return Err(Failure::Unreachable("the backend is not ready".to_owned())),
-                status => format!("Backstage answered {status}"),
-            };
-            Err(Failure::Refused { status, message })
-        }
+        Ok(Err(WsError::Http(response))) => Err(refused(response.status().as_u16())),
         Ok(Err(error)) => Err(Failure::Unreachable(format!(
             "Backstage cannot be reached: {error}"
         ))),
         Err(_) => Err(Failure::Unreachable("Backstage does not answer".to_owned())),
     }
+}
+
+fn refused(status: u16) -> Failure {
+    let message = match status {
+        401 => "the token is not valid".to_owned(),
+        403 => "only the session's requester may attach".to_owned(),
+        404 => "there is no such session".to_owned(),
+        410 => "the session is over, or not ready".to_owned(),
+        // Of the backend, or of a proxy whose backend is away for a moment.
+        502..=504 => {
+            return Failure::Unreachable(format!("the backend is not ready ({status})"));
+        }
+        status => format!("Backstage answered {status}"),
+    };
+    Failure::Refused { status, message }
 }
 
 async fn relay(mut stream: Stream, keys: &mut Keys) -> Result<Left, Failure> {
@@ -320,6 +382,48 @@ mod tests {
         check(&[b"ls ~."], false);
         check(&[b"~x."], false);
         check(&[b"\r", b"~", b"~", b"."], false);
+    }
+
+    #[test]
+    fn a_connection_that_breaks_at_once_is_made_again_with_pauses_and_not_for_ever() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut retry = Retry::default();
+        for (seconds, lived, pause) in [
+            (0, 0, Some(PAUSE)),
+            (1, 0, Some(PAUSE)),
+            (119, 9, Some(PAUSE)),
+            (120, 9, None),
+            // It worked in between, so this is another break.
+            (140, 10, Some(PAUSE)),
+            (259, 0, Some(PAUSE)),
+            (260, 0, None),
+        ] {
+            let found = retry.pause(at(seconds), Duration::from_secs(lived));
+            assert_eq!(found, pause, "{seconds} s");
+        }
+    }
+
+    #[test]
+    fn a_proxy_whose_backend_is_away_is_tried_again_and_a_refusal_is_not() {
+        for status in [401, 403, 404, 410, 429, 500, 501] {
+            assert!(
+                matches!(refused(status), Failure::Refused { status: told, .. } if told == status)
+            );
+        }
+        for status in [502, 503, 504] {
+            assert!(
+                matches!(refused(status), Failure::Unreachable(_)),
+                "{status}"
+            );
+        }
+    }
+
+    #[test]
+    fn t16_the_notice_says_for_how_long_the_recording_is_kept() {
+        assert!(notice(Some(365)).contains("recorded and kept for 365 days"));
+        assert!(notice(Some(1)).contains("kept for 1 day;"));
+        assert!(notice(None).contains("did not say for how long"));
     }
 
     #[test]

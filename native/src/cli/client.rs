@@ -8,8 +8,9 @@ use serde_json::Value;
 use std::time::Duration;
 use url::Url;
 
-/// Opening may wait for a debug container (C-9).
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(180);
+/// Longer than Backstage's plugin waits for an opening (240 s, S-14a), so that it is the plugin
+/// that says what became of it.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(250);
 /// An answer about sessions is small.
 const LARGEST_ANSWER: usize = 8 << 20;
 
@@ -94,15 +95,20 @@ impl Client {
     ) -> Result<reqwest::Response, Failure> {
         let mut headers = HeaderMap::new();
         headers.insert(AUTHORIZATION, self.authorization());
+        let reads = method == Method::GET;
         let mut request = self.http.request(method, url).headers(headers);
         if let Some(body) = body {
             request = request.json(body);
         }
         let response = request.send().await.map_err(|error| {
-            Failure::Unreachable(format!(
-                "Backstage cannot be reached: {}",
-                without_url(error)
-            ))
+            // It may have arrived: what came of it is not known (S-14a).
+            let sent = !reads && !error.is_connect() && !error.is_builder();
+            let what = if sent {
+                "no answer came; whether it was done is not known, so look at the session"
+            } else {
+                "Backstage cannot be reached"
+            };
+            Failure::Unreachable(format!("{what}: {}", without_url(error)))
         })?;
         let status = response.status();
         if status.is_success() {

@@ -1,13 +1,20 @@
 //! `breakglass recording …`
+//!
+//! Invariant: a file with a recording's name is whole, has the hash of the session's row, and is
+//! readable by its owner alone; no file is replaced.
 
 use super::client::Client;
 use super::failure::Failure;
 use super::{Backstage, play, print, say};
 use clap::{Args, Subcommand};
 use http::Method;
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
 use serde_json::json;
 use sha2::{Digest, Sha256};
+use std::fs::{File, OpenOptions};
 use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 #[derive(Subcommand)]
@@ -82,7 +89,7 @@ async fn get(client: &Client, id: &str, json: bool, out: Option<PathBuf>) -> Res
         .and_then(|value| value.to_str().ok())
         .map(str::to_owned);
     let path = out.unwrap_or_else(|| PathBuf::from(format!("{id}.cast")));
-    let mut sink = sink(&path)?;
+    let mut sink = Sink::to(&path)?;
     let mut hash = Sha256::new();
     let mut bytes = 0;
     while let Some(chunk) = response
@@ -92,9 +99,8 @@ async fn get(client: &Client, id: &str, json: bool, out: Option<PathBuf>) -> Res
     {
         hash.update(&chunk);
         bytes += chunk.len();
-        sink.write_all(&chunk)?;
+        sink.write(&chunk)?;
     }
-    sink.flush()?;
     let found: String = hash
         .finalize()
         .iter()
@@ -102,6 +108,7 @@ async fn get(client: &Client, id: &str, json: bool, out: Option<PathBuf>) -> Res
         .collect();
     match expected {
         Some(expected) if expected == found => {
+            sink.keep()?;
             if json && path != Path::new("-") {
                 let file = path.display().to_string();
                 return print(&json!({"file": file, "bytes": bytes, "sha256": found}).to_string());
@@ -112,22 +119,107 @@ async fn get(client: &Client, id: &str, json: bool, out: Option<PathBuf>) -> Res
             Ok(())
         }
         Some(expected) => Err(Failure::Local(format!(
-            "the file's sha256 is {found}, but the session's record says {expected}"
+            "not saved: what came has sha256 {found}, but the session's record says {expected}"
         ))),
         None => Err(Failure::Local(
-            "the server did not say what its hash is".to_owned(),
+            "not saved: the server did not say what its hash is".to_owned(),
         )),
     }
 }
 
-fn sink(path: &Path) -> Result<Box<dyn Write>, Failure> {
-    if path == Path::new("-") {
-        return Ok(Box::new(std::io::stdout()));
-    }
-    let file = std::fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .open(path);
-    file.map(|file| Box::new(file) as Box<dyn Write>)
-        .map_err(|error| Failure::Local(format!("cannot write `{}`: {error}", path.display())))
+/// Where a recording goes. A file appears under its name only when it is kept.
+enum Sink {
+    Stdout(std::io::Stdout),
+    File(Partial),
 }
+
+impl Sink {
+    fn to(path: &Path) -> Result<Self, Failure> {
+        if path == Path::new("-") {
+            return Ok(Self::Stdout(std::io::stdout()));
+        }
+        Partial::create(path)
+            .map(Self::File)
+            .map_err(|error| cannot_write(path, &error))
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        match self {
+            Self::Stdout(stdout) => stdout.write_all(bytes),
+            Self::File(partial) => partial.file.write_all(bytes),
+        }
+    }
+
+    fn keep(self) -> Result<(), Failure> {
+        match self {
+            Self::Stdout(mut stdout) => Ok(stdout.flush()?),
+            Self::File(partial) => {
+                let path = partial.path.clone();
+                partial.keep().map_err(|error| cannot_write(&path, &error))
+            }
+        }
+    }
+}
+
+fn cannot_write(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::Local(format!("cannot write `{}`: {error}", path.display()))
+}
+
+/// A file under a name of its own, for the person alone; dropped, it is deleted.
+struct Partial {
+    file: File,
+    at: PathBuf,
+    path: PathBuf,
+}
+
+impl Partial {
+    /// In the folder of `path`, which must not exist.
+    fn create(path: &Path) -> std::io::Result<Self> {
+        must_not_exist(path)?;
+        let mut name = std::ffi::OsString::from(".");
+        name.push(path.file_name().unwrap_or_default());
+        name.push(format!(".{:016x}.part", rand::random::<u64>()));
+        let at = path.with_file_name(name);
+        let file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&at)?;
+        Ok(Self {
+            file,
+            at,
+            path: path.to_owned(),
+        })
+    }
+
+    /// Gives the file its name, and replaces nothing.
+    fn keep(self) -> std::io::Result<()> {
+        self.file.sync_all()?;
+        match renameat_with(CWD, &self.at, CWD, &self.path, RenameFlags::NOREPLACE) {
+            // A file system that cannot tell.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
+                must_not_exist(&self.path)?;
+                std::fs::rename(&self.at, &self.path)
+            }
+            outcome => Ok(outcome?),
+        }
+    }
+}
+
+impl Drop for Partial {
+    fn drop(&mut self) {
+        // Under its final name it is not found here.
+        let _ = std::fs::remove_file(&self.at);
+    }
+}
+
+fn must_not_exist(path: &Path) -> std::io::Result<()> {
+    match path.symlink_metadata() {
+        Ok(_) => Err(std::io::ErrorKind::AlreadyExists.into()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,9 @@
 //! Reading the configuration: everything that is wrong with it, at once (O-7).
 
+mod mend;
+
 use super::{Config, Secret};
+use mend::mended;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -67,16 +70,12 @@ pub(crate) fn parse(
     let mut problems = Vec::new();
     let mut known = value;
     remove_unknown(&mut known, &schema, &schema, "", &mut problems);
-    let parsed = serde_json::from_value::<Config>(known);
-    let mut config = match parsed {
-        Ok(config) => config,
-        Err(error) => {
-            problems.push(error.to_string());
-            return Err(ConfigError::Problems(problems));
-        }
+    let (config, whole) = mended(known, &mut problems);
+    let Some(mut config) = config else {
+        return Err(ConfigError::Problems(problems));
     };
     from_environment(&mut config, env, &mut problems);
-    problems.extend(impossible(&config));
+    problems.extend(impossible(&config, whole));
     if problems.is_empty() {
         Ok(config)
     } else {
@@ -177,8 +176,8 @@ fn from_environment(
     }
 }
 
-/// Values that parse and cannot work.
-fn impossible(config: &Config) -> Vec<String> {
+/// Values that parse and cannot work. What is not `whole` lacks what was wrong in the file.
+fn impossible(config: &Config, whole: bool) -> Vec<String> {
     let mut problems = Vec::new();
     let mut require = |holds: bool, problem: &str| {
         if !holds {
@@ -228,14 +227,22 @@ fn impossible(config: &Config) -> Vec<String> {
     }
     for cluster in &config.ground_clusters {
         require(
-            config.clusters.contains_key(cluster),
+            // A cluster whose entry is wrong was told already.
+            !whole || config.clusters.contains_key(cluster),
             &format!("`groundClusters` names `{cluster}`, which `clusters` does not have"),
         );
     }
-    require(
-        (1..=600).contains(&config.timeouts.start),
-        "`timeouts.start` must be 1 to 600 seconds",
-    );
+    for (key, seconds, most) in [
+        // Backstage's plugin waits 240 s for an opening, the cleaning up after it included.
+        ("start", config.timeouts.start, 120),
+        ("recycle", config.timeouts.recycle, 600),
+        ("cleanupStep", config.timeouts.cleanup_step, 120),
+    ] {
+        require(
+            (1..=most).contains(&seconds),
+            &format!("`timeouts.{key}` must be 1 to {most} seconds"),
+        );
+    }
     problems
 }
 

@@ -11,7 +11,8 @@ let client: SidecarClient;
 beforeEach(async () => {
   sidecar = await FakeSidecar.start();
   sidecar.sessions.set('session00001', aSession());
-  const limits = { answerMs: 150, openMs: 300, stallMs: 150, answerBytes: 1024 };
+  const long = { openMs: 300, endMs: 300, recordingMs: 300 };
+  const limits = { answerMs: 150, ...long, stallMs: 150, answerBytes: 1024 };
   client = new SidecarClient({ socketPath: sidecar.socketPath, limits });
 });
 
@@ -68,6 +69,45 @@ test('a sidecar that hangs, resets, or is not there is unavailable', async () =>
   assert.equal(statusOf(await failure(client.json(GET))), 503);
   await sidecar.leave();
   assert.equal(statusOf(await failure(client.json(GET))), 503);
+});
+
+test('two stale connections in a row are a sidecar that is away, never an error of ours', async () => {
+  await Promise.all([client.json(GET), client.json(GET)]);
+  sidecar.failNext(/./, { kind: 'reset' });
+  sidecar.failNext(/./, { kind: 'reset' });
+  const error = await failure(client.json(GET));
+  assert.deepEqual([statusOf(error), error.name], [503, 'ServiceUnavailableError']);
+  assert.match(error.message, /Nothing was done/);
+});
+
+test('a change that was sent and not answered has an unknown outcome, not a failed one', async () => {
+  const END = { method: 'POST', path: '/v1/sessions/session00001/end', takes: 'end' } as const;
+  for (const kind of ['hang', 'reset'] as const) {
+    sidecar.failNext(/./, { kind });
+    const error = await failure(client.json(END));
+    const { outcome } = error as never as { outcome: string };
+    assert.deepEqual([statusOf(error), error.name], [503, 'ServiceUnavailableError']);
+    assert.equal(outcome, 'unknown');
+    assert.match(error.message, /outcome is unknown.*look at the session/);
+    assert.doesNotMatch(error.message, /nothing was done/i);
+  }
+  await sidecar.leave();
+  const refused = await failure(client.json(END));
+  assert.match(refused.message, /Nothing was done/);
+  assert.ok(!('outcome' in refused));
+});
+
+test('an end, an opening and a recording have time of their own', async () => {
+  const spent = async (takes?: 'open' | 'end' | 'recording') => {
+    sidecar.failNext(/./, { kind: 'hang' });
+    const began = performance.now();
+    await failure(client.json({ ...GET, ...(takes && { takes }) }));
+    return performance.now() - began;
+  };
+  assert.ok((await spent()) >= 140);
+  for (const takes of ['open', 'end', 'recording'] as const) {
+    assert.ok((await spent(takes)) >= 290, takes);
+  }
 });
 
 test('an idle connection that the sidecar closed does not fail the next read', async () => {

@@ -2,12 +2,19 @@
  * HTTP/1.1 over the sidecar's Unix socket.
  *
  * Invariants: every call is bounded in time and in size; an error that leaves this file is a
- * Backstage error; what changes something is sent once and never repeated.
+ * Backstage error; what changes something is sent once and never repeated, and what became of it
+ * is said only where it is known.
  */
 import { Agent, request as httpRequest } from 'node:http';
 import type { ClientRequest, IncomingMessage, OutgoingHttpHeaders } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { BadSidecarAnswerError, ClientGoneError, errorFromAnswer, sidecarAway } from './errors';
+import {
+  BadSidecarAnswerError,
+  ClientGoneError,
+  errorFromAnswer,
+  OutcomeUnknownError,
+  sidecarAway,
+} from './errors';
 import {
   CALLER_HEADER,
   encodeCaller,
@@ -21,8 +28,15 @@ import {
 export interface SidecarLimits {
   /** Milliseconds for the sidecar to begin an answer. */
   readonly answerMs: number;
-  /** Milliseconds for a session to open: the debug container has 120 s to run (S-14a). */
+  /**
+   * Milliseconds for a session to open: the debug container has 120 s to run (S-14a), and a
+   * failure is cleaned up before it is told.
+   */
   readonly openMs: number;
+  /** Milliseconds for a session to end: the sidecar answers within 25 s. */
+  readonly endMs: number;
+  /** Milliseconds for a recording to begin: it is read and hashed before its first byte. */
+  readonly recordingMs: number;
   /** Milliseconds that a stream may stand still. */
   readonly stallMs: number;
   /** Bytes of a JSON answer. */
@@ -31,7 +45,9 @@ export interface SidecarLimits {
 
 const DEFAULT_LIMITS: SidecarLimits = {
   answerMs: 15_000,
-  openMs: 180_000,
+  openMs: 240_000,
+  endMs: 40_000,
+  recordingMs: 60_000,
   stallMs: 60_000,
   answerBytes: 4 * 1024 * 1024,
 };
@@ -43,8 +59,8 @@ export interface SidecarCall {
   readonly caller?: Caller;
   readonly body?: unknown;
   readonly headers?: OutgoingHttpHeaders;
-  /** The call opens a session and may take minutes. */
-  readonly opens?: boolean;
+  /** What takes longer to answer than a question about a session. */
+  readonly takes?: 'open' | 'end' | 'recording';
 }
 
 /** A JSON answer, 2xx. */
@@ -92,7 +108,7 @@ export class SidecarClient {
   /** Asks for a JSON answer; any status but 2xx is thrown as the error it means. */
   async json(call: SidecarCall): Promise<SidecarAnswer> {
     const response = await this.#send(call);
-    const body = await this.#readJson(response);
+    const body = await this.#readJson(response, call.method);
     const status = response.statusCode ?? 0;
     if (status < 200 || status > 299) throw errorFromAnswer(status, body);
     return { status, body };
@@ -147,19 +163,21 @@ export class SidecarClient {
   }
 
   async #send(call: SidecarCall): Promise<IncomingMessage> {
+    // What changes something gets a connection of its own, so it is never sent twice.
+    if (call.method !== 'GET') return this.#attempt(call, false);
     try {
-      return await this.#attempt(call);
+      return await this.#attempt(call, this.#agent);
     } catch (error) {
-      // A pooled connection that the sidecar closed meanwhile says nothing about the sidecar.
-      if (error instanceof StaleConnection) return await this.#attempt(call);
+      // A pooled connection that the sidecar closed meanwhile says nothing about the sidecar;
+      // the next one in the pool may be as old, so the second try has one of its own.
+      if (error instanceof StaleConnection) return await this.#attempt(call, false);
       throw error;
     }
   }
 
-  async #attempt(call: SidecarCall): Promise<IncomingMessage> {
-    // What changes something gets a connection of its own, so it is never sent twice.
-    const agent = call.method === 'GET' ? this.#agent : false;
+  async #attempt(call: SidecarCall, agent: Agent | false): Promise<IncomingMessage> {
     const request = this.#request(call, { agent });
+    const reached = whetherConnected(request);
     return new Promise((resolve, reject) => {
       request.once('response', response => {
         request.setTimeout(0);
@@ -169,7 +187,8 @@ export class SidecarClient {
       request.once('error', (cause: NodeJS.ErrnoException) => {
         const stale =
           request.reusedSocket && (cause.code === 'ECONNRESET' || cause.code === 'EPIPE');
-        reject(stale ? new StaleConnection() : sidecarAway(cause));
+        if (stale) reject(new StaleConnection());
+        else reject(reached() ? noAnswer(call.method, cause) : sidecarAway(cause));
       });
       if (call.body === undefined) request.end();
       else request.end(JSON.stringify(call.body));
@@ -186,11 +205,14 @@ export class SidecarClient {
       method: call.method,
       path: call.path,
       headers,
-      timeout: call.opens ? this.#limits.openMs : this.#limits.answerMs,
+      timeout: this.#limits[call.takes ? (`${call.takes}Ms` as const) : 'answerMs'],
     });
   }
 
-  async #readJson(response: IncomingMessage): Promise<unknown> {
+  async #readJson(
+    response: IncomingMessage,
+    method: SidecarCall['method'] = 'GET',
+  ): Promise<unknown> {
     response.setTimeout(this.#limits.stallMs, () => response.destroy(new Error('stalled')));
     const chunks: Buffer[] = [];
     let size = 0;
@@ -205,7 +227,7 @@ export class SidecarClient {
       }
     } catch (error) {
       if (error instanceof BadSidecarAnswerError) throw error;
-      throw sidecarAway(error as Error);
+      throw noAnswer(method, error as Error);
     }
     try {
       return JSON.parse(Buffer.concat(chunks).toString('utf8'));
@@ -213,6 +235,22 @@ export class SidecarClient {
       throw new BadSidecarAnswerError(`status ${response.statusCode ?? 0} without JSON`);
     }
   }
+}
+
+/** What it means that a call was sent and not answered. */
+function noAnswer(method: SidecarCall['method'], cause: Error): Error {
+  return method === 'GET' ? sidecarAway(cause) : new OutcomeUnknownError(cause);
+}
+
+/** Whether the request got a connection; from then on the sidecar may have read it. */
+function whetherConnected(request: ClientRequest): () => boolean {
+  let connected = false;
+  request.once('socket', socket => {
+    const reached = () => (connected = true);
+    if (socket.connecting) socket.once('connect', reached);
+    else reached();
+  });
+  return () => connected;
 }
 
 /** A pooled connection was closed by the sidecar before it read the request. */

@@ -36,16 +36,48 @@ export class BadSidecarAnswerError extends Error {
   }
 }
 
+/** A body that is larger than the routes take. */
+export class PayloadTooLargeError extends Error {
+  override readonly name = 'PayloadTooLargeError';
+  readonly statusCode = 413;
+}
+
+/** A body of another kind than JSON. */
+export class UnsupportedMediaTypeError extends Error {
+  override readonly name = 'UnsupportedMediaTypeError';
+  readonly statusCode = 415;
+}
+
 /** Whom to call when the sidecar is away: the same words on every route and in `/health`. */
 export const SIDECAR_AWAY =
   'break-glass is unavailable: its sidecar does not answer. Nothing was done; try again shortly';
 
-/** The sidecar could not be reached, or did not answer in time. */
+/** The sidecar could not be reached, or did not answer a question in time: nothing was done. */
 export function sidecarAway(cause?: Error): ServiceUnavailableError {
-  const error = new ServiceUnavailableError(SIDECAR_AWAY);
-  // Kept for the log's sake only: Backstage's answer serializes enumerable fields.
-  Object.defineProperty(error, 'cause', { value: cause, enumerable: false });
-  return error;
+  return withCause(new ServiceUnavailableError(SIDECAR_AWAY), cause);
+}
+
+/** The words for a change that was sent and whose answer did not come. */
+export const OUTCOME_UNKNOWN =
+  'the outcome is unknown: the break-glass sidecar was sent this and its answer did not come. ' +
+  'It may have been done; look at the session before you try again';
+
+/**
+ * A change was sent, and its answer did not come: it may have been done. 503 as for a sidecar
+ * that is away, told apart by `outcome`.
+ */
+export class OutcomeUnknownError extends ServiceUnavailableError {
+  override readonly name = 'ServiceUnavailableError';
+  readonly outcome = 'unknown';
+  constructor(cause?: Error) {
+    super(OUTCOME_UNKNOWN);
+    withCause(this, cause);
+  }
+}
+
+/** The cause is for the log only: Backstage's answer serializes enumerable fields. */
+function withCause<E extends Error>(error: E, cause: Error | undefined): E {
+  return Object.defineProperty(error, 'cause', { value: cause, enumerable: false });
 }
 
 type MakeError = new (message: string) => Error;

@@ -22,7 +22,7 @@ import { isSessionId, sessionPath } from '../sidecar/protocol';
 import type { SidecarClient, SidecarUpgrade } from '../sidecar/SidecarClient';
 import type { OurUpgrade } from './dispatcher';
 import { reject } from './reject';
-import { splice } from './tunnel';
+import { splice, type Detach } from './tunnel';
 import { neededToAttach, type TerminalWatch } from './watch';
 
 export interface AttachOptions {
@@ -148,17 +148,20 @@ export class Attach {
       const path = sessionPath(sessionId, 'attach');
       return sidecar.upgrade({ method: 'GET', path, caller, headers }, signal);
     });
-    this.#join({ socket, head }, far, protocol);
-    const detach = () => socket.destroy();
+    const detach = this.#join({ socket, head }, far, protocol);
     const end = this.#options.watch.begin({ session: sessionId, facts, detach, user });
     if (socket.destroyed) end();
     else socket.once('close', end);
   }
 
-  #join(near: { socket: Duplex; head: Buffer }, far: SidecarUpgrade, protocol: string | undefined) {
+  #join(
+    near: { socket: Duplex; head: Buffer },
+    far: SidecarUpgrade,
+    protocol: string | undefined,
+  ): Detach {
     if (near.socket.destroyed) {
       far.socket.destroy();
-      return;
+      return () => undefined;
     }
     this.#options.hold(far.socket);
     const lines = [
@@ -169,7 +172,7 @@ export class Attach {
       ...(protocol === undefined ? [] : [`Sec-WebSocket-Protocol: ${protocol}`]),
     ];
     near.socket.write(`${lines.join('\r\n')}\r\n\r\n`);
-    splice(near, far);
+    return splice(near, far);
   }
 }
 

@@ -30,15 +30,15 @@ function world(answer: (user: User) => Promise<readonly string[]>) {
   } as unknown as Audit;
   const logger = { warn: () => undefined } as unknown as LoggerService;
   const watch = new TerminalWatch({ access, audit, logger, everyMs: EVERY_MS });
-  let detached = 0;
+  const codes: number[] = [];
   const user = { ref: 'user:default/alice' } as User;
   const end = watch.begin({
     session: 'session00001',
     facts: aSession(),
-    detach: () => void (detached += 1),
+    detach: code => void codes.push(code),
     user,
   });
-  return { watch, refused, asked, end, user, detached: () => detached };
+  return { watch, refused, asked, end, user, codes, detached: () => codes.length };
 }
 
 async function until(condition: () => boolean): Promise<void> {
@@ -60,11 +60,11 @@ test('T-12 who keeps the permission keeps the terminal', async () => {
 });
 
 test('T-12 who lost the permission is detached once, and it is audited', async () => {
-  const { detached, end, refused } = world(async () => []);
+  const { codes, end, refused } = world(async () => []);
   await until(() => refused.length > 0);
   await new Promise(resolve => setTimeout(resolve, 5 * EVERY_MS));
   end();
-  assert.equal(detached(), 1);
+  assert.deepEqual(codes, [4403]);
   assert.deepEqual(
     refused.map(action => [action.action, action.session]),
     [['detach', 'session00001']],
@@ -72,11 +72,12 @@ test('T-12 who lost the permission is detached once, and it is audited', async (
 });
 
 test('T-12 credentials that lapsed, or no answer, only detach', async () => {
-  const { detached, end, refused } = world(() =>
+  const { codes, detached, end, refused } = world(() =>
     Promise.reject(new ServiceUnavailableError('away')),
   );
   await until(() => detached() === 1);
   end();
+  assert.deepEqual(codes, [1008]);
   assert.deepEqual(refused, []);
 });
 

@@ -4,7 +4,8 @@
  *
  * The caller protocol has no word for a permission that was lost, so every outcome but ALLOW
  * detaches. Who lost the permission cannot attach again, and the sidecar ends the session after
- * its two minutes without a terminal (T-7); who only needs a fresh token reconnects with it.
+ * its two minutes without a terminal (T-7); who only needs a fresh token reconnects with it. The
+ * close frame tells the two apart.
  */
 import type { LoggerService } from '@backstage/backend-plugin-api';
 import { toError } from '@backstage/errors';
@@ -12,6 +13,7 @@ import { requireAny, type Access, type User } from '../access';
 import type { Audit, AuditedAction } from '../audit';
 import { statusOf } from '../sidecar/errors';
 import type { PermissionName, SessionFacts } from '../sidecar/protocol';
+import type { Detach } from './tunnel';
 
 export interface WatchOptions {
   readonly access: Access;
@@ -24,10 +26,14 @@ export interface WatchOptions {
 const EVERY_MS = 45_000;
 const ANSWER_MS = 10_000;
 
+/** Close codes: who may not attach again, and who may try (policy violation, RFC 6455). */
+const LOST = 4403;
+const UNCHECKED = 1008;
+
 interface Watched {
   readonly session: string;
   readonly facts: SessionFacts;
-  readonly detach: () => void;
+  readonly detach: Detach;
   user: User;
 }
 
@@ -66,8 +72,10 @@ export class TerminalWatch {
       requireAny(caller, neededToAttach(facts));
     } catch (error) {
       if (!this.#watched.delete(terminal)) return;
-      terminal.detach();
-      if (statusOf(error) !== 403) {
+      if (statusOf(error) === 403) {
+        terminal.detach(LOST, 'the permission for this terminal was lost');
+      } else {
+        terminal.detach(UNCHECKED, 'the permission could not be checked; attach again');
         logger.warn(`a terminal was detached: ${toError(error).message}`, { session });
         return;
       }

@@ -57,11 +57,71 @@ fn every_unknown_key_and_impossible_value_is_told_at_once() {
 }
 
 #[test]
-fn a_wrong_type_is_told_beside_an_unknown_key() {
+fn every_wrong_type_is_told_with_its_key_beside_unknown_keys_and_impossible_values() {
     check(
-        json!({"unknown": 1, "spool": 7}),
-        &["`unknown`", "invalid type"],
+        json!({"unknown": 1, "spool": 7, "limits": {"perUser": "many", "perApp": 0},
+               "logs": {"format": "xml"}, "timeouts": {"start": 121}}),
+        &[
+            "`unknown`",
+            "`limits.perUser`: invalid type",
+            "`logs.format`: unknown variant",
+            "`spool`: invalid type",
+            "`limits.perApp`",
+            "`timeouts.start`",
+        ],
     );
+}
+
+#[test]
+fn what_is_missing_is_told_beside_a_wrong_type() {
+    check(
+        json!({"recordings": {"folder": {}}, "debugImages": "alpine", "socket": null}),
+        &[
+            "`debugImages`: invalid type",
+            "`recordings.folder`: missing field `path`",
+            "`socket`",
+        ],
+    );
+    check(json!({"recordings": 7}), &["`recordings`: invalid type"]);
+}
+
+#[test]
+fn a_cluster_that_is_wrong_is_told_once_although_another_key_names_it() {
+    check(
+        json!({"clusters": {"dev": {"mintedToken": {"home": 7}}}, "groundClusters": ["dev"]}),
+        &["`clusters.dev"],
+    );
+}
+
+#[test]
+fn what_is_no_mapping_at_all_is_one_problem() {
+    for value in [json!(null), json!([1]), json!("x")] {
+        let Err(ConfigError::Problems(problems)) = parse(value, &nothing) else {
+            panic!("it was taken")
+        };
+        assert_eq!(problems.len(), 1, "{problems:?}");
+    }
+}
+
+#[test]
+fn a_timeout_has_a_range() {
+    for (key, most) in [("start", 120), ("recycle", 600), ("cleanupStep", 120)] {
+        let wrong = format!("`timeouts.{key}` must be 1 to {most} seconds");
+        check(json!({"timeouts": {key: 0}}), &[&wrong]);
+        check(json!({"timeouts": {key: most + 1}}), &[&wrong]);
+        check(json!({"timeouts": {key: most}}), &[]);
+    }
+}
+
+/// `UPDATE_GOLDEN=1` writes it.
+#[test]
+fn the_shipped_schema_is_the_one_that_is_printed() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/config.schema.json");
+    let printed = format!("{:#}\n", schema());
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&path, &printed).unwrap();
+    }
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), printed);
 }
 
 #[test]
