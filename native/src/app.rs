@@ -10,8 +10,8 @@ use crate::folder::FolderRecordings;
 use crate::http::error::{ApiError, chain};
 use crate::http::routes::routes;
 use crate::http::socket::Socket;
-use crate::ports::store::Lease;
 use crate::ports::Elapsed;
+use crate::ports::store::Lease;
 use crate::sessions::{Sessions, World};
 use crate::store::{LEASE_SECONDS, PgStore};
 use crate::sweep::Sweep;
@@ -66,8 +66,8 @@ pub struct App {
 enum Ownership {
     /// It never did, or another does.
     StandsBy,
-    /// It does; when that was last confirmed.
-    Owns(Elapsed),
+    /// It does, in this epoch; when that was last confirmed.
+    Owns(Elapsed, i64),
 }
 
 impl App {
@@ -101,13 +101,21 @@ impl App {
 
     /// Serves on the socket until `stop` is called.
     pub async fn serve(self: &Arc<Self>, config: &Config) -> Result<(), StartError> {
-        let socket = Socket::bind(&config.socket).await.map_err(|source| StartError::Socket {
-            path: config.socket.display().to_string(),
-            source,
-        })?;
+        let socket = Socket::bind(&config.socket)
+            .await
+            .map_err(|source| StartError::Socket {
+                path: config.socket.display().to_string(),
+                source,
+            })?;
         tracing::info!(version = env!("CARGO_PKG_VERSION"), "listening");
         let keeping = tokio::spawn(Arc::clone(self).keep_ownership());
-        socket.serve(routes(Arc::clone(self)), config.peers.clone(), self.stop.clone()).await;
+        socket
+            .serve(
+                routes(Arc::clone(self)),
+                config.peers.clone(),
+                self.stop.clone(),
+            )
+            .await;
         let _ = keeping.await;
         Ok(())
     }
@@ -119,22 +127,33 @@ impl App {
                 terminal.detach_all(reason);
             }
         }
-        let saving = self.sessions.runtimes().all().into_iter().map(|runtime| async move {
-            if let Some(recording) = runtime.recording.get()
-                && let Err(error) = recording.checkpoint().await
-            {
-                tracing::warn!(error = %chain(&error), "a checkpoint was not saved");
-            }
-        });
+        let saving = self
+            .sessions
+            .runtimes()
+            .all()
+            .into_iter()
+            .map(|runtime| async move {
+                if let Some(recording) = runtime.recording.get()
+                    && let Err(error) = recording.checkpoint().await
+                {
+                    tracing::warn!(error = %chain(&error), "a checkpoint was not saved");
+                }
+            });
         let saved = futures_util::future::join_all(saving);
-        if tokio::time::timeout(Duration::from_secs(5), saved).await.is_err() {
+        if tokio::time::timeout(Duration::from_secs(5), saved)
+            .await
+            .is_err()
+        {
             tracing::warn!("not every checkpoint was saved; the spools have the rest");
         }
         self.stop.cancel();
-        if let Ownership::Owns(_) = self.ownership() {
+        if let Ownership::Owns(..) = self.ownership() {
             // By the task that renews it, so that no renewal comes after.
             let released = self.released.cancelled();
-            if tokio::time::timeout(Duration::from_secs(3), released).await.is_err() {
+            if tokio::time::timeout(Duration::from_secs(3), released)
+                .await
+                .is_err()
+            {
                 tracing::warn!("the lease was not given back; it lapses by itself");
             }
         }
@@ -143,8 +162,8 @@ impl App {
     /// The use cases, while this process owns the sessions (D-5).
     pub fn sessions(&self) -> Result<&Arc<Sessions>, ApiError> {
         match self.ownership() {
-            Ownership::Owns(at) if self.is_current(at) => {}
-            Ownership::Owns(_) => {
+            Ownership::Owns(at, _) if self.is_current(at) => {}
+            Ownership::Owns(..) => {
                 return Err(ApiError::Unavailable(
                     "the database cannot be reached; open terminals go on, try again in a moment"
                         .to_owned(),
@@ -157,7 +176,9 @@ impl App {
             }
         }
         if !self.first_sweep_done.load(Ordering::Acquire) {
-            return Err(ApiError::Unavailable("the first sweep is under way".to_owned()));
+            return Err(ApiError::Unavailable(
+                "the first sweep is under way".to_owned(),
+            ));
         }
         Ok(&self.sessions)
     }
@@ -233,8 +254,17 @@ impl App {
     async fn renew(self: &Arc<Self>, sweeping: &mut Option<CancellationToken>) {
         let asked = self.sessions.clock.elapsed();
         match self.sessions.store.take_or_renew_lease().await {
-            Ok(Lease::Held { .. }) => {
-                self.set_ownership(Ownership::Owns(asked));
+            Ok(Lease::Held { epoch }) => {
+                // Between two renewals another process may have owned the sessions and gone.
+                if let Ownership::Owns(_, before) = self.ownership()
+                    && before != epoch
+                    && let Some(sweeping) = sweeping.take()
+                {
+                    tracing::error!("the sessions were another sidecar's meanwhile");
+                    sweeping.cancel();
+                    self.step_down();
+                }
+                self.set_ownership(Ownership::Owns(asked, epoch));
                 if sweeping.is_none() {
                     *sweeping = Some(self.take_over().await);
                 }
@@ -283,6 +313,9 @@ impl App {
 fn owner_name() -> String {
     let random: [u8; 8] = rand::random();
     let random: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let host = rustix::system::uname()
+        .nodename()
+        .to_string_lossy()
+        .into_owned();
     format!("{host}-{}-{random}", std::process::id())
 }

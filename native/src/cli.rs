@@ -71,7 +71,12 @@ struct Backstage {
     #[arg(long, env = "BREAKGLASS_TOKEN", hide_env_values = true, global = true)]
     token: Option<String>,
     /// A file that holds the token
-    #[arg(long, env = "BREAKGLASS_TOKEN_FILE", conflicts_with = "token", global = true)]
+    #[arg(
+        long,
+        env = "BREAKGLASS_TOKEN_FILE",
+        conflicts_with = "token",
+        global = true
+    )]
     token_file: Option<PathBuf>,
     /// Prints the answer as JSON
     #[arg(long, global = true)]
@@ -93,9 +98,7 @@ pub fn run() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Serve { config } => serve::serve(&config),
         Command::Config(ConfigCommand::Check { config }) => serve::check(&config),
-        Command::Config(ConfigCommand::Schema) => {
-            print(&format!("{:#}", crate::config::schema()))
-        }
+        Command::Config(ConfigCommand::Schema) => print(&format!("{:#}", crate::config::schema())),
         Command::Session(WithBackstage { backstage, command }) => {
             serve::in_runtime(session::run(backstage, command))
         }

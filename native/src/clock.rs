@@ -27,7 +27,9 @@ impl Clock for SystemClock {
         let now = clock_gettime(ClockId::Realtime);
         // Milliseconds: what Postgres, JSON and JavaScript carry without loss.
         Timestamp::from_millisecond(
-            now.tv_sec.saturating_mul(1000).saturating_add(now.tv_nsec / 1_000_000),
+            now.tv_sec
+                .saturating_mul(1000)
+                .saturating_add(now.tv_nsec / 1_000_000),
         )
         .unwrap_or(Timestamp::UNIX_EPOCH)
     }

@@ -55,7 +55,12 @@ pub async fn connect(
     configured: &BTreeMap<String, ClusterConfig>,
     installation: &str,
 ) -> Result<Clusters, (String, ConfigError)> {
-    let made = |(name, config): (&String, &ClusterConfig)| match of(name, config, configured, installation) {
+    let made = |(name, config): (&String, &ClusterConfig)| match of(
+        name,
+        config,
+        configured,
+        installation,
+    ) {
         Ok(cluster) => Ok((name.clone(), Arc::new(cluster) as Arc<dyn Cluster>)),
         Err(error) => Err((name.clone(), error)),
     };

@@ -81,8 +81,16 @@ pub struct LimitsConfig {
 
 impl Default for LimitsConfig {
     fn default() -> Self {
-        let Limits { per_user, per_app, per_cluster } = Limits::default();
-        Self { per_user, per_app, per_cluster }
+        let Limits {
+            per_user,
+            per_app,
+            per_cluster,
+        } = Limits::default();
+        Self {
+            per_user,
+            per_app,
+            per_cluster,
+        }
     }
 }
 
@@ -120,7 +128,10 @@ pub struct LogConfig {
 
 impl Default for LogConfig {
     fn default() -> Self {
-        Self { filter: "info".to_owned(), format: LogFormat::Json }
+        Self {
+            filter: "info".to_owned(),
+            format: LogFormat::Json,
+        }
     }
 }
 
@@ -148,7 +159,11 @@ pub struct Timeouts {
 
 impl Default for Timeouts {
     fn default() -> Self {
-        Self { start: 120, recycle: 60, cleanup_step: 15 }
+        Self {
+            start: 120,
+            recycle: 60,
+            cleanup_step: 15,
+        }
     }
 }
 
@@ -167,11 +182,19 @@ fn default_bucket() -> String {
 impl Config {
     /// The part that decisions read.
     pub fn settings(&self) -> Settings {
-        let LimitsConfig { per_user, per_app, per_cluster } = self.limits;
+        let LimitsConfig {
+            per_user,
+            per_app,
+            per_cluster,
+        } = self.limits;
         Settings {
             installation: self.installation.clone(),
             ground_clusters: self.ground_clusters.clone(),
-            limits: Limits { per_user, per_app, per_cluster },
+            limits: Limits {
+                per_user,
+                per_app,
+                per_cluster,
+            },
             debug_images: self.debug_images.clone(),
             resume_sessions: false,
             ..Settings::default()

@@ -7,3 +7,5 @@ pub mod cluster;
 pub mod cluster_contract;
 pub mod recordings;
 pub mod shell;
+pub mod store;
+pub mod store_contract;

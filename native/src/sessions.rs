@@ -14,8 +14,8 @@ mod runtime;
 mod settle;
 mod takedown;
 
-pub use attach::Terminal;
 pub(crate) use attach::ShellState;
+pub use attach::Terminal;
 pub use read::{AppFacts, Listed, Shown};
 pub use runtime::{Runtime, Runtimes};
 
@@ -54,7 +54,12 @@ pub struct World {
 impl Sessions {
     /// Wires the use cases.
     pub fn new(config: &Config, world: World) -> Arc<Self> {
-        let World { clock, store, clusters, recordings } = world;
+        let World {
+            clock,
+            store,
+            clusters,
+            recordings,
+        } = world;
         let recorder = Recorder::new(recordings, clock.clone(), config.spool.clone());
         Arc::new(Self {
             clock,
@@ -80,7 +85,9 @@ impl Sessions {
 
     fn cluster(&self, name: &str) -> Result<Arc<dyn Cluster>, ApiError> {
         self.clusters.get(name).cloned().ok_or_else(|| {
-            ApiError::NotFound(format!("cluster `{name}` is not configured; nothing was done"))
+            ApiError::NotFound(format!(
+                "cluster `{name}` is not configured; nothing was done"
+            ))
         })
     }
 }

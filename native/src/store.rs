@@ -1,7 +1,8 @@
 //! The Postgres adapter of the store (spec 06).
 //!
 //! Invariants: every transition is one conditional `UPDATE` under the owner's fence (S-1, D-5);
-//! migrations run under an advisory lock (D-2); a pool is small and every statement has a limit.
+//! migrations run under an advisory lock (D-2); a pool is small, and every statement and every
+//! call has a limit, so that a database that hangs is one that is away (D-3, W-3).
 
 mod claims;
 mod connect;
@@ -25,6 +26,7 @@ use decisions::session::{Session, SessionId};
 use decisions::transition::{Approve, Deny, End, Extend, Review, Start};
 use lease::away;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
 use tokio_postgres::types::ToSql;
 
 /// The sessions' rows in Postgres.
@@ -32,6 +34,17 @@ pub struct PgStore {
     pool: Pool,
     owner: String,
     epoch: AtomicI64,
+}
+
+/// The longest that a call waits for its answer; a little more than the server allows a statement.
+const CALL_LIMIT: Duration = Duration::from_secs(12);
+
+/// An answer within the limit, or `Away`: a server that hangs has no limits of its own.
+async fn limited<T>(work: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+    match tokio::time::timeout(CALL_LIMIT, work).await {
+        Ok(answer) => answer,
+        Err(late) => Err(StoreError::Away(Box::new(late))),
+    }
 }
 
 /// A statement's parameters.
@@ -42,11 +55,18 @@ impl PgStore {
     /// among those that share the database and must be unique.
     pub fn new(config: &DatabaseConfig, owner: String) -> Result<Self, StoreError> {
         let pool = connect::pool(config)?;
-        Ok(Self { pool, owner, epoch: AtomicI64::new(lease::NO_EPOCH) })
+        Ok(Self {
+            pool,
+            owner,
+            epoch: AtomicI64::new(lease::NO_EPOCH),
+        })
     }
 
     async fn client(&self) -> Result<Object, StoreError> {
-        self.pool.get().await.map_err(|error| StoreError::Away(Box::new(error)))
+        self.pool
+            .get()
+            .await
+            .map_err(|error| StoreError::Away(Box::new(error)))
     }
 
     fn held_epoch(&self) -> i64 {
@@ -76,6 +96,38 @@ impl PgStore {
         Ok(found.is_some())
     }
 
+    async fn one(&self, id: &SessionId) -> Result<Option<Session>, StoreError> {
+        let client = self.client().await?;
+        let sql = format!(
+            "SELECT {} FROM breakglass_sessions WHERE id = $1",
+            rows::COLUMNS
+        );
+        let statement = client.prepare_cached(&sql).await.map_err(away)?;
+        let row = client
+            .query_opt(&statement, &[&id.as_str()])
+            .await
+            .map_err(away)?;
+        row.as_ref().map(rows::session).transpose()
+    }
+
+    async fn others_are_on_pod(&self, session: &Session) -> Result<bool, StoreError> {
+        let client = self.client().await?;
+        let row = client
+            .query_one(
+                "SELECT EXISTS (SELECT 1 FROM breakglass_sessions WHERE cluster = $1 \
+                 AND namespace = $2 AND pod = $3 AND id <> $4 AND state = 'active')",
+                &[
+                    &session.cluster,
+                    &session.namespace,
+                    &session.pod,
+                    &session.id.as_str(),
+                ],
+            )
+            .await
+            .map_err(away)?;
+        row.try_get(0).map_err(away)
+    }
+
     async fn sessions(&self, sql: &str, params: Params<'_>) -> Result<Vec<Session>, StoreError> {
         let client = self.client().await?;
         let statement = client.prepare_cached(sql).await.map_err(away)?;
@@ -95,27 +147,23 @@ impl PgStore {
 #[async_trait]
 impl Store for PgStore {
     async fn migrate(&self) -> Result<(), StoreError> {
-        migrate::migrate(&mut self.client().await?).await
+        limited(async { migrate::migrate(&mut self.client().await?).await }).await
     }
 
     async fn take_or_renew_lease(&self) -> Result<Lease, StoreError> {
-        self.take_or_renew().await
+        limited(self.take_or_renew()).await
     }
 
     async fn release_lease(&self) -> Result<(), StoreError> {
-        self.release().await
+        limited(self.release()).await
     }
 
     async fn insert(&self, session: &Session, limits: &Limits) -> Result<Inserted, StoreError> {
-        self.insert_row(session, limits).await
+        limited(self.insert_row(session, limits)).await
     }
 
     async fn get(&self, id: &SessionId) -> Result<Option<Session>, StoreError> {
-        let client = self.client().await?;
-        let sql = format!("SELECT {} FROM breakglass_sessions WHERE id = $1", rows::COLUMNS);
-        let statement = client.prepare_cached(&sql).await.map_err(away)?;
-        let row = client.query_opt(&statement, &[&id.as_str()]).await.map_err(away)?;
-        row.as_ref().map(rows::session).transpose()
+        limited(self.one(id)).await
     }
 
     async fn newest(&self, app: &str, env: &str, limit: u32) -> Result<Vec<Session>, StoreError> {
@@ -124,7 +172,7 @@ impl Store for PgStore {
              ORDER BY created_at DESC, id LIMIT $3",
             rows::COLUMNS
         );
-        self.sessions(&sql, &[&app, &env, &i64::from(limit)]).await
+        limited(self.sessions(&sql, &[&app, &env, &i64::from(limit)])).await
     }
 
     async fn unfinished(&self) -> Result<Vec<Session>, StoreError> {
@@ -132,39 +180,39 @@ impl Store for PgStore {
             "SELECT {} FROM breakglass_sessions WHERE state <> 'ended' ORDER BY expires_at, id",
             rows::COLUMNS
         );
-        self.sessions(&sql, &[]).await
+        limited(self.sessions(&sql, &[])).await
     }
 
     async fn unsettled(&self, limit: u32) -> Result<Vec<Session>, StoreError> {
-        self.take_unsettled(limit).await
+        limited(self.take_unsettled(limit)).await
     }
 
     async fn claim_approve(&self, claim: &Approve) -> Result<Claimed, StoreError> {
-        self.approve(claim).await
+        limited(self.approve(claim)).await
     }
 
     async fn claim_deny(&self, claim: &Deny) -> Result<Claimed, StoreError> {
-        self.deny(claim).await
+        limited(self.deny(claim)).await
     }
 
     async fn claim_start(&self, claim: &Start) -> Result<Claimed, StoreError> {
-        self.start(claim).await
+        limited(self.start(claim)).await
     }
 
     async fn claim_extension(&self, claim: &Extend) -> Result<Claimed, StoreError> {
-        self.extend(claim).await
+        limited(self.extend(claim)).await
     }
 
     async fn claim_end(&self, claim: &End) -> Result<Claimed, StoreError> {
-        self.end(claim).await
+        limited(self.end(claim)).await
     }
 
     async fn claim_review(&self, claim: &Review) -> Result<Claimed, StoreError> {
-        self.review(claim).await
+        limited(self.review(claim)).await
     }
 
     async fn note_opened(&self, id: &SessionId, facts: &OpenedFacts) -> Result<(), StoreError> {
-        self.opened(id, facts).await
+        limited(self.opened(id, facts)).await
     }
 
     async fn note_checkpoint(
@@ -172,43 +220,42 @@ impl Store for PgStore {
         id: &SessionId,
         saved: &SavedRecording,
     ) -> Result<(), StoreError> {
-        self.checkpoint(id, saved).await
+        limited(self.checkpoint(id, saved)).await
     }
 
     async fn note_outcome(&self, id: &SessionId, outcome: &Outcome) -> Result<(), StoreError> {
-        self.outcome(id, outcome).await
+        limited(self.outcome(id, outcome)).await
     }
 
     async fn note_object(&self, object: &MadeObject) -> Result<(), StoreError> {
-        self.add_object(object).await
+        limited(self.add_object(object)).await
     }
 
     async fn forget_object(&self, uid: &str) -> Result<(), StoreError> {
-        self.remove_object(uid).await
+        limited(self.remove_object(uid)).await
     }
 
     async fn keep_object(&self, uid: &str, why: &str) -> Result<(), StoreError> {
-        self.mark_kept(uid, why).await
+        limited(self.mark_kept(uid, why)).await
     }
 
     async fn objects(&self, id: &SessionId) -> Result<Vec<HeldObject>, StoreError> {
-        self.held_objects(id).await
+        limited(self.held_objects(id)).await
     }
 
     async fn others_on_pod(&self, session: &Session) -> Result<bool, StoreError> {
-        let client = self.client().await?;
-        let row = client
-            .query_one(
-                "SELECT EXISTS (SELECT 1 FROM breakglass_sessions WHERE cluster = $1 \
-                 AND namespace = $2 AND pod = $3 AND id <> $4 AND state = 'active')",
-                &[&session.cluster, &session.namespace, &session.pod, &session.id.as_str()],
-            )
-            .await
-            .map_err(away)?;
-        row.try_get(0).map_err(away)
+        limited(self.others_are_on_pod(session)).await
     }
 
     async fn ping(&self) -> Result<(), StoreError> {
-        self.client().await?.simple_query("SELECT 1").await.map(|_| ()).map_err(away)
+        limited(async {
+            self.client()
+                .await?
+                .simple_query("SELECT 1")
+                .await
+                .map(|_| ())
+                .map_err(away)
+        })
+        .await
     }
 }

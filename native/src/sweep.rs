@@ -30,7 +30,11 @@ pub struct Sweep {
 impl Sweep {
     /// A sweep over these sessions.
     pub fn new(sessions: Arc<Sessions>) -> Self {
-        Self { sessions, busy: Arc::default(), tasks: TaskTracker::new() }
+        Self {
+            sessions,
+            busy: Arc::default(),
+            tasks: TaskTracker::new(),
+        }
     }
 
     /// One pass: judges every unfinished row and starts what is due. Ends, checkpoints and
@@ -38,10 +42,14 @@ impl Sweep {
     pub async fn pass(&self) -> Result<(), StoreError> {
         self.owed();
         let rows = self.sessions.store.unfinished().await?;
-        let settings = SweepSettings { resume: self.sessions.settings.resume_sessions };
+        let settings = SweepSettings {
+            resume: self.sessions.settings.resume_sessions,
+        };
         for row in rows {
             let runtime = self.sessions.runtimes().get(&row.id);
-            let ages = runtime.as_ref().map(|r| r.ages(self.sessions.clock.elapsed()));
+            let ages = runtime
+                .as_ref()
+                .map(|r| r.ages(self.sessions.clock.elapsed()));
             let action = sweep_action(&row, ages, self.sessions.clock.wall(), settings);
             self.perform(row, runtime, action);
         }
@@ -54,7 +62,8 @@ impl Sweep {
             });
         }
         let sessions = Arc::clone(&self.sessions);
-        self.tasks.spawn(async move { sessions.settle_recordings().await });
+        self.tasks
+            .spawn(async move { sessions.settle_recordings().await });
         Ok(())
     }
 
@@ -101,11 +110,15 @@ impl Sweep {
                 }
             }
             SweepAction::End(reason) => {
-                self.spawn(id.clone(), async move { sessions.end_by_system(&id, reason).await });
+                self.spawn(id.clone(), async move {
+                    sessions.end_by_system(&id, reason).await
+                });
             }
             // Taking a session up again comes later (T-11); until then it ends.
             SweepAction::ResumeOrEnd => self.spawn(id.clone(), async move {
-                sessions.end_by_system(&id, EndReason::BackendRestarted).await;
+                sessions
+                    .end_by_system(&id, EndReason::BackendRestarted)
+                    .await;
             }),
             SweepAction::Checkpoint => {
                 if let Some(runtime) = runtime {
@@ -139,7 +152,8 @@ impl Sessions {
         use crate::sessions::ShellState;
         match self.look_at_shell(runtime).await {
             Ok(ShellState::PodGone) => {
-                self.end_by_system(&runtime.session().id, EndReason::PodGone).await;
+                self.end_by_system(&runtime.session().id, EndReason::PodGone)
+                    .await;
             }
             Ok(ShellState::Running | ShellState::Exited) => {}
             Err(error) => {
@@ -151,7 +165,9 @@ impl Sessions {
 
     /// The backstop of R-4: saves what has waited for a minute.
     async fn checkpoint(&self, runtime: &Runtime) {
-        let Some(recording) = runtime.recording.get() else { return };
+        let Some(recording) = runtime.recording.get() else {
+            return;
+        };
         if let Err(error) = recording.checkpoint().await {
             tracing::warn!(session = %runtime.session().id, error = %chain(&error),
                 "a checkpoint was not saved");
@@ -160,7 +176,9 @@ impl Sessions {
     }
 
     async fn note_saved(&self, runtime: &Runtime) {
-        let Some(saved) = runtime.newly_saved() else { return };
+        let Some(saved) = runtime.newly_saved() else {
+            return;
+        };
         let id = &runtime.session().id;
         if let Err(error) = self.store.note_checkpoint(id, &saved).await {
             runtime.not_noted();

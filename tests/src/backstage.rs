@@ -53,7 +53,11 @@ impl Backstage {
         let (process, ready) =
             Process::start_until_ready("Backstage", node, &start.log, BOOT).await?;
         let text = |pointer: &str| {
-            ready.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
+            ready
+                .pointer(pointer)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned()
         };
         Ok(Self {
             process,
@@ -78,11 +82,18 @@ impl Backstage {
             .await
             .map_err(|error| StageError::of("signing in", error))?;
         let answer: Value = serde_json::from_slice(
-            &answer.bytes().await.map_err(|error| StageError::of("signing in", error))?,
+            &answer
+                .bytes()
+                .await
+                .map_err(|error| StageError::of("signing in", error))?,
         )
         .map_err(|error| StageError::of("signing in", error))?;
-        let token = answer.pointer("/backstageIdentity/token").and_then(Value::as_str);
-        token.map(str::to_owned).ok_or_else(|| StageError::new(format!("no token for {name}")))
+        let token = answer
+            .pointer("/backstageIdentity/token")
+            .and_then(Value::as_str);
+        token
+            .map(str::to_owned)
+            .ok_or_else(|| StageError::new(format!("no token for {name}")))
     }
 
     /// Kills it and boots it again at the same address.

@@ -48,9 +48,12 @@ impl Tab {
             headers.insert("origin", origin);
         }
         match connect_async(request).await {
-            Ok((socket, _)) => {
-                Ok(Self { socket, output: Vec::new(), frames: Vec::new(), closed: false })
-            }
+            Ok((socket, _)) => Ok(Self {
+                socket,
+                output: Vec::new(),
+                frames: Vec::new(),
+                closed: false,
+            }),
             Err(WsError::Http(response)) => Err(Refused(Some(response.status().as_u16()))),
             Err(_) => Err(Refused(None)),
         }
@@ -71,7 +74,8 @@ impl Tab {
 
     /// Says how large it is.
     pub async fn resize(&mut self, cols: u16, rows: u16) -> Result<(), StageError> {
-        self.send(&json!({"type": "resize", "cols": cols, "rows": rows})).await
+        self.send(&json!({"type": "resize", "cols": cols, "rows": rows}))
+            .await
     }
 
     /// Types a line and waits for `expected` in what comes after.
@@ -87,20 +91,29 @@ impl Tab {
             let text = String::from_utf8_lossy(&tab.output).into_owned();
             text.contains(expected).then_some(text)
         };
-        self.until(&format!("`{expected}` in the terminal"), found).await
+        self.until(&format!("`{expected}` in the terminal"), found)
+            .await
     }
 
     /// Waits until the raw output since the last `ask` holds these bytes.
     pub async fn shows_bytes(&mut self, expected: &[u8]) -> Result<(), StageError> {
         let holds = |tab: &Self| {
-            tab.output.windows(expected.len()).any(|window| window == expected).then_some(())
+            tab.output
+                .windows(expected.len())
+                .any(|window| window == expected)
+                .then_some(())
         };
         self.until("these bytes in the terminal", holds).await
     }
 
     /// Waits for a frame of this type.
     pub async fn told(&mut self, kind: &str) -> Result<Value, StageError> {
-        let found = |tab: &Self| tab.frames.iter().find(|frame| frame["type"] == kind).cloned();
+        let found = |tab: &Self| {
+            tab.frames
+                .iter()
+                .find(|frame| frame["type"] == kind)
+                .cloned()
+        };
         self.until(&format!("a frame `{kind}`"), found).await
     }
 
@@ -127,7 +140,8 @@ impl Tab {
                 match self.socket.next().await {
                     Some(Ok(Message::Binary(bytes))) => self.output.extend_from_slice(&bytes),
                     Some(Ok(Message::Text(text))) => {
-                        self.frames.push(serde_json::from_str(&text).unwrap_or_default());
+                        self.frames
+                            .push(serde_json::from_str(&text).unwrap_or_default());
                     }
                     Some(Ok(_)) => {}
                     Some(Err(_)) | None => {
@@ -139,8 +153,12 @@ impl Tab {
         };
         match tokio::time::timeout(WITHIN, reading).await {
             Ok(Some(answer)) => Ok(answer),
-            Ok(None) => Err(StageError::new(format!("the terminal closed before {what}"))),
-            Err(_) => Err(StageError::new(format!("{what} did not come within {WITHIN:?}"))),
+            Ok(None) => Err(StageError::new(format!(
+                "the terminal closed before {what}"
+            ))),
+            Err(_) => Err(StageError::new(format!(
+                "{what} did not come within {WITHIN:?}"
+            ))),
         }
     }
 }

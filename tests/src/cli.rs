@@ -14,9 +14,12 @@ pub fn binary() -> Result<PathBuf, StageError> {
     let own = std::env::current_exe().map_err(|error| StageError::of("this program", error))?;
     let beside = own.ancestors().map(|folder| folder.join("breakglass"));
     let fallback = [root().join("target/debug/breakglass")];
-    beside.chain(fallback).find(|path| path.is_file()).ok_or_else(|| {
-        StageError::new("`breakglass` is not built: run `cargo build -p breakglass`")
-    })
+    beside
+        .chain(fallback)
+        .find(|path| path.is_file())
+        .ok_or_else(|| {
+            StageError::new("`breakglass` is not built: run `cargo build -p breakglass`")
+        })
 }
 
 /// One person at the command line.
@@ -56,7 +59,11 @@ impl Person {
         let output = self.run(&all).await?;
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            return Err(StageError::new(format!("{}: {}", arguments.join(" "), said.trim())));
+            return Err(StageError::new(format!(
+                "{}: {}",
+                arguments.join(" "),
+                said.trim()
+            )));
         }
         serde_json::from_slice(&output.stdout)
             .map_err(|error| StageError::of(arguments.join(" "), error))

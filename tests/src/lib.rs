@@ -32,7 +32,10 @@ pub struct StageError {
 impl StageError {
     /// A failure without a further cause.
     pub fn new(what: impl Into<String>) -> Self {
-        Self { what: what.into(), source: None }
+        Self {
+            what: what.into(),
+            source: None,
+        }
     }
 
     /// A failure with its cause.
@@ -40,6 +43,9 @@ impl StageError {
         what: impl Into<String>,
         source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
     ) -> Self {
-        Self { what: what.into(), source: Some(source.into()) }
+        Self {
+            what: what.into(),
+            source: Some(source.into()),
+        }
     }
 }

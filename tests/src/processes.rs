@@ -21,11 +21,18 @@ impl Process {
             .append(true)
             .open(log)
             .map_err(|error| StageError::of(format!("cannot write {name}'s log"), error))?;
-        let copy =
-            file.try_clone().map_err(|error| StageError::of(format!("{name}'s log"), error))?;
-        command.stdin(Stdio::null()).stdout(Stdio::from(file)).stderr(Stdio::from(copy));
+        let copy = file
+            .try_clone()
+            .map_err(|error| StageError::of(format!("{name}'s log"), error))?;
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::from(file))
+            .stderr(Stdio::from(copy));
         let child = spawn(name, command)?;
-        Ok(Self { name: name.to_owned(), child })
+        Ok(Self {
+            name: name.to_owned(),
+            child,
+        })
     }
 
     /// Starts it and waits for its first JSON object on stdout, which says that it is ready.
@@ -41,9 +48,15 @@ impl Process {
             .append(true)
             .open(log)
             .map_err(|error| StageError::of(format!("cannot write {name}'s log"), error))?;
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::from(file));
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::from(file));
         let mut child = spawn(name, command)?;
-        let stdout = child.stdout.take().ok_or_else(|| StageError::new("no stdout"))?;
+        let stdout = child
+            .stdout
+            .take()
+            .ok_or_else(|| StageError::new("no stdout"))?;
         let mut lines = BufReader::new(stdout).lines();
         let ready = tokio::time::timeout(within, async {
             while let Ok(Some(line)) = lines.next_line().await {
@@ -70,7 +83,13 @@ impl Process {
                 append(&log, &line);
             }
         });
-        Ok((Self { name: name.to_owned(), child }, value))
+        Ok((
+            Self {
+                name: name.to_owned(),
+                child,
+            },
+            value,
+        ))
     }
 
     /// The process id, while it runs.
@@ -93,7 +112,10 @@ impl Process {
             Ok(_) => Ok(()),
             Err(_) => {
                 let _ = self.child.kill().await;
-                Err(StageError::new(format!("{} did not stop within {within:?}", self.name)))
+                Err(StageError::new(format!(
+                    "{} did not stop within {within:?}",
+                    self.name
+                )))
             }
         }
     }
@@ -113,7 +135,9 @@ impl Process {
 
 fn spawn(name: &str, mut command: Command) -> Result<Child, StageError> {
     command.kill_on_drop(true).process_group(0);
-    command.spawn().map_err(|error| StageError::of(format!("cannot start {name}"), error))
+    command
+        .spawn()
+        .map_err(|error| StageError::of(format!("cannot start {name}"), error))
 }
 
 fn append(log: &Path, line: &str) {
@@ -149,7 +173,8 @@ where
 pub fn free_port() -> Result<u16, StageError> {
     let listener = std::net::TcpListener::bind(("127.0.0.1", 0))
         .map_err(|error| StageError::of("no free port", error))?;
-    let address =
-        listener.local_addr().map_err(|error| StageError::of("no free port", error))?;
+    let address = listener
+        .local_addr()
+        .map_err(|error| StageError::of("no free port", error))?;
     Ok(address.port())
 }

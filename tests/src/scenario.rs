@@ -12,12 +12,16 @@ use std::time::Duration;
 /// What a command of the debug shell looks like among this machine's processes; the stand-in and
 /// the one-node cluster run theirs here.
 pub fn processes_with(word: &str) -> usize {
-    let Ok(entries) = std::fs::read_dir("/proc") else { return 0 };
+    let Ok(entries) = std::fs::read_dir("/proc") else {
+        return 0;
+    };
     entries
         .filter_map(Result::ok)
         .filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok())
         .filter(|command| {
-            command.split(|byte| *byte == 0).any(|part| part == word.as_bytes())
+            command
+                .split(|byte| *byte == 0)
+                .any(|part| part == word.as_bytes())
         })
         .count()
 }
@@ -27,8 +31,14 @@ pub async fn whole_session(stage: &Stage) -> Result<(), StageError> {
     let alice = stage.person("alice").await?;
     let opened = smoke::open(stage, &alice).await?;
     assert_eq!(opened.session["state"], "active");
-    assert!(smoke::grant_is_right(stage, &opened).await?, "the grant is that of C-7");
-    assert!(smoke::container_is_hardened(stage, &opened).await?, "the container is that of C-11");
+    assert!(
+        smoke::grant_is_right(stage, &opened).await?,
+        "the grant is that of C-7"
+    );
+    assert!(
+        smoke::container_is_hardened(stage, &opened).await?,
+        "the container is that of C-11"
+    );
 
     let mut tab = Tab::connect(&alice, opened.id()).await.map_err(refused)?;
     the_prompt_comes_with_the_right_size(&mut tab).await?;
@@ -70,7 +80,8 @@ async fn the_prompt_comes_with_the_right_size(tab: &mut Tab) -> Result<(), Stage
 /// 8-bit output as it is; a character cut in two arrives whole (qR31).
 async fn bytes_are_what_the_shell_wrote(tab: &mut Tab) -> Result<(), StageError> {
     tab.forget();
-    tab.type_in("printf '<\\303'; sleep 0.2; printf '\\251>\\n'\r").await?;
+    tab.type_in("printf '<\\303'; sleep 0.2; printf '\\251>\\n'\r")
+        .await?;
     tab.shows("<é>").await?;
     tab.forget();
     tab.type_in("printf '[\\377]\\n'\r").await?;
@@ -96,7 +107,10 @@ pub async fn nothing_is_left(stage: &Stage, opened: &Opened) -> Result<(), Stage
     let witness = &stage.place.witness;
     let namespace = &stage.place.target.namespace;
     let grant = format!("tower-breakglass-{}", opened.id());
-    assert!(witness.role_binding(namespace, &grant).await?.is_none(), "the grant is gone");
+    assert!(
+        witness.role_binding(namespace, &grant).await?.is_none(),
+        "the grant is gone"
+    );
     let same = witness.pod(namespace, &opened.pod).await?;
     let uid_is_gone =
         same.is_none_or(|pod| pod.metadata.uid.as_deref() != Some(opened.uid.as_str()));
@@ -124,7 +138,10 @@ pub async fn the_recording_holds(
     let id = row["id"].as_str().unwrap_or_default();
     let output = alice.run(&["recording", "get", id, "--out", "-"]).await?;
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "the download agrees with the row's hash: {said}");
+    assert!(
+        output.status.success(),
+        "the download agrees with the row's hash: {said}"
+    );
     let cast = String::from_utf8_lossy(&output.stdout);
     for text in texts {
         assert!(cast.contains(text), "the recording holds `{text}`");

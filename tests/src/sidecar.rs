@@ -107,14 +107,24 @@ impl SidecarProcess {
     pub async fn start_alive(settings: &Settings) -> Result<Self, StageError> {
         let config = settings.write()?;
         let mut command = Command::new(crate::cli::binary()?);
-        command.arg("serve").arg("--config").arg(config).env_remove("POSTGRES_PASSWORD");
+        command
+            .arg("serve")
+            .arg("--config")
+            .arg(config)
+            .env_remove("POSTGRES_PASSWORD");
         let process = Process::start("breakglass serve", command, &settings.log())?;
         let socket = settings.socket();
         until("the sidecar's socket", Duration::from_secs(30), || async {
-            get(&socket, "/healthz").await.ok().filter(|(status, _)| *status == 200)
+            get(&socket, "/healthz")
+                .await
+                .ok()
+                .filter(|(status, _)| *status == 200)
         })
         .await?;
-        Ok(Self { settings: settings.clone(), process })
+        Ok(Self {
+            settings: settings.clone(),
+            process,
+        })
     }
 
     /// `kill -9`.
@@ -196,7 +206,11 @@ impl SidecarHere {
             get(&socket, "/healthz").await.ok()
         })
         .await?;
-        Ok(Self { app, clock, serving })
+        Ok(Self {
+            app,
+            clock,
+            serving,
+        })
     }
 }
 
@@ -209,7 +223,10 @@ impl Drop for SidecarHere {
 /// Waits until `/readyz` says so.
 pub async fn ready(socket: &Path, within: Duration) -> Result<(), StageError> {
     until("the sidecar's readiness", within, || async {
-        get(socket, "/readyz").await.ok().filter(|(status, _)| *status == 200)
+        get(socket, "/readyz")
+            .await
+            .ok()
+            .filter(|(status, _)| *status == 200)
     })
     .await
     .map(|_| ())
@@ -229,15 +246,23 @@ pub async fn call(
     body: Option<&Value>,
 ) -> Result<(u16, Value), StageError> {
     let failed = |error: Box<dyn std::error::Error + Send + Sync>| StageError::of(path, error);
-    let stream = tokio::net::UnixStream::connect(socket).await.map_err(|e| failed(e.into()))?;
+    let stream = tokio::net::UnixStream::connect(socket)
+        .await
+        .map_err(|e| failed(e.into()))?;
     let (mut sender, connection) =
         hyper::client::conn::http1::handshake(hyper_util::rt::TokioIo::new(stream))
             .await
             .map_err(|e| failed(e.into()))?;
     tokio::spawn(connection);
-    let mut request = http::Request::builder().method(method).uri(path).header("host", "sidecar");
+    let mut request = http::Request::builder()
+        .method(method)
+        .uri(path)
+        .header("host", "sidecar");
     if let Some(caller) = caller {
-        request = request.header("x-breakglass-caller", breakglass::http::caller::encode(caller));
+        request = request.header(
+            "x-breakglass-caller",
+            breakglass::http::caller::encode(caller),
+        );
     }
     let body = match body {
         Some(body) => {
@@ -249,7 +274,10 @@ pub async fn call(
     let request = request
         .body(http_body_util::Full::new(bytes::Bytes::from(body)))
         .map_err(|e| failed(e.into()))?;
-    let response = sender.send_request(request).await.map_err(|e| failed(e.into()))?;
+    let response = sender
+        .send_request(request)
+        .await
+        .map_err(|e| failed(e.into()))?;
     let status = response.status().as_u16();
     let body = http_body_util::BodyExt::collect(response.into_body())
         .await

@@ -85,7 +85,9 @@ impl Opened {
 pub async fn open(stage: &Stage, person: &Person) -> Result<Opened, StageError> {
     let namespace = &stage.place.target.namespace;
     let ready = stage.place.witness.ready_pods(namespace).await?;
-    let pod = ready.first().ok_or_else(|| StageError::new("the target has no ready pod"))?;
+    let pod = ready
+        .first()
+        .ok_or_else(|| StageError::new("the target has no ready pod"))?;
     let (name, uid) = (
         pod.metadata.name.clone().unwrap_or_default(),
         pod.metadata.uid.clone().unwrap_or_default(),
@@ -94,7 +96,11 @@ pub async fn open(stage: &Stage, person: &Person) -> Result<Opened, StageError> 
     arguments.extend(["--no-attach", "--recycle-last-pod"].map(str::to_owned));
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let session = person.json(&arguments).await?;
-    Ok(Opened { session, pod: name, uid })
+    Ok(Opened {
+        session,
+        pod: name,
+        uid,
+    })
 }
 
 /// Types the script and checks everything; `progress` is told each step.
@@ -102,7 +108,10 @@ pub async fn smoke(stage: &Stage, progress: impl Fn(&str)) -> Result<Seen, Stage
     let person = stage.person("alice").await?;
     progress("opening a session");
     let opened = open(stage, &person).await?;
-    let mut seen = Seen { session: opened.id().to_owned(), ..Seen::default() };
+    let mut seen = Seen {
+        session: opened.id().to_owned(),
+        ..Seen::default()
+    };
     seen.grant_existed = grant_is_right(stage, &opened).await?;
     seen.container_hardened = container_is_hardened(stage, &opened).await?;
     progress("typing into its terminal");
@@ -128,15 +137,28 @@ pub async fn grant_is_right(stage: &Stage, opened: &Opened) -> Result<bool, Stag
     let is = |map: &std::collections::BTreeMap<String, String>, key: &str, value: &str| {
         map.get(key).is_some_and(|found| found == value)
     };
-    let duration = opened.session["durationMinutes"].as_u64().unwrap_or_default();
+    let duration = opened.session["durationMinutes"]
+        .as_u64()
+        .unwrap_or_default();
     Ok(grant.role_ref.kind == "ClusterRole"
         && grant.role_ref.name == "tower-breakglass-debug-live"
-        && grant.subjects.as_ref().is_some_and(|subjects| subjects.len() == 1)
+        && grant
+            .subjects
+            .as_ref()
+            .is_some_and(|subjects| subjects.len() == 1)
         && is(&labels, "app.kubernetes.io/managed-by", "tower-breakglass")
         && is(&labels, "hangar.io/breakglass-session", opened.id())
         && is(&labels, "hangar.io/breakglass-installation", "stage")
-        && is(&labels, "cleanup.kyverno.io/ttl", &format!("{}m", duration + 15))
-        && is(&annotations, "hangar.io/breakglass-requester", "user:default/alice")
+        && is(
+            &labels,
+            "cleanup.kyverno.io/ttl",
+            &format!("{}m", duration + 15),
+        )
+        && is(
+            &annotations,
+            "hangar.io/breakglass-requester",
+            "user:default/alice",
+        )
         && annotations.contains_key("hangar.io/breakglass-expires-at"))
 }
 
@@ -147,31 +169,56 @@ pub async fn container_is_hardened(stage: &Stage, opened: &Opened) -> Result<boo
         return Ok(false);
     };
     let name = format!("debug-{}", opened.id());
-    let containers = pod.spec.and_then(|spec| spec.ephemeral_containers).unwrap_or_default();
-    let Some(container) = containers.into_iter().find(|container| container.name == name) else {
+    let containers = pod
+        .spec
+        .and_then(|spec| spec.ephemeral_containers)
+        .unwrap_or_default();
+    let Some(container) = containers
+        .into_iter()
+        .find(|container| container.name == name)
+    else {
         return Ok(false);
     };
-    let Some(security) = container.security_context else { return Ok(false) };
-    let dropped = security.capabilities.as_ref().and_then(|c| c.drop.clone()).unwrap_or_default();
-    Ok(container.image.as_deref() == Some(stage.place.debug_image.as_str())
-        && security.run_as_non_root == Some(true)
-        && security.run_as_user.is_some_and(|uid| uid > 0)
-        && security.run_as_group.is_some_and(|gid| gid > 0)
-        && security.read_only_root_filesystem == Some(true)
-        && security.allow_privilege_escalation == Some(false)
-        && dropped == ["ALL"]
-        && security.seccomp_profile.is_some_and(|profile| profile.type_ == "RuntimeDefault"))
+    let Some(security) = container.security_context else {
+        return Ok(false);
+    };
+    let dropped = security
+        .capabilities
+        .as_ref()
+        .and_then(|c| c.drop.clone())
+        .unwrap_or_default();
+    Ok(
+        container.image.as_deref() == Some(stage.place.debug_image.as_str())
+            && security.run_as_non_root == Some(true)
+            && security.run_as_user.is_some_and(|uid| uid > 0)
+            && security.run_as_group.is_some_and(|gid| gid > 0)
+            && security.read_only_root_filesystem == Some(true)
+            && security.allow_privilege_escalation == Some(false)
+            && dropped == ["ALL"]
+            && security
+                .seccomp_profile
+                .is_some_and(|profile| profile.type_ == "RuntimeDefault"),
+    )
 }
 
 /// Attaches with the command line, types, and reads to the end.
 pub async fn type_script(person: &Person, id: &str, script: &str) -> Result<String, StageError> {
     let failed = |error: std::io::Error| StageError::of("the terminal", error);
     let mut command = person.command(&["session", "attach", id])?;
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
     let mut child = command.spawn().map_err(failed)?;
-    let mut stdin = child.stdin.take().ok_or_else(|| StageError::new("no stdin"))?;
+    let mut stdin = child
+        .stdin
+        .take()
+        .ok_or_else(|| StageError::new("no stdin"))?;
     stdin.write_all(script.as_bytes()).await.map_err(failed)?;
-    let mut stdout = child.stdout.take().ok_or_else(|| StageError::new("no stdout"))?;
+    let mut stdout = child
+        .stdout
+        .take()
+        .ok_or_else(|| StageError::new("no stdout"))?;
     let mut printed = Vec::new();
     tokio::time::timeout(Duration::from_secs(60), stdout.read_to_end(&mut printed))
         .await
@@ -184,11 +231,15 @@ pub async fn type_script(person: &Person, id: &str, script: &str) -> Result<Stri
 
 /// The row once its end is complete: the recording is saved and the pod's part is settled.
 pub async fn ended(person: &Person, id: &str) -> Result<Value, StageError> {
-    until("the end of the session", Duration::from_secs(120), || async {
-        let shown = person.json(&["session", "show", id]).await.ok()?;
-        let row = shown["session"].clone();
-        (row["state"] == "ended" && !row["recycled"].is_null()).then_some(row)
-    })
+    until(
+        "the end of the session",
+        Duration::from_secs(120),
+        || async {
+            let shown = person.json(&["session", "show", id]).await.ok()?;
+            let row = shown["session"].clone();
+            (row["state"] == "ended" && !row["recycled"].is_null()).then_some(row)
+        },
+    )
     .await
 }
 
@@ -203,9 +254,16 @@ async fn check_recording(
     let row_hash = row["recordingSha256"].as_str().unwrap_or_default();
     seen.sha256 = row_hash.to_owned();
     let stored = find_version(&stage.sidecar.settings().recordings().join(key), version);
-    let file_hash = stored.as_ref().and_then(|path| std::fs::read(path).ok()).map(|b| hex(&b));
-    seen.recording = stored.map(|path| path.display().to_string()).unwrap_or_default();
-    let output = person.run(&["recording", "get", &seen.session, "--out", "-"]).await?;
+    let file_hash = stored
+        .as_ref()
+        .and_then(|path| std::fs::read(path).ok())
+        .map(|b| hex(&b));
+    seen.recording = stored
+        .map(|path| path.display().to_string())
+        .unwrap_or_default();
+    let output = person
+        .run(&["recording", "get", &seen.session, "--out", "-"])
+        .await?;
     let text = String::from_utf8_lossy(&output.stdout);
     seen.recording_holds_text = text.contains(PRINTED);
     seen.recording_agrees = output.status.success()
@@ -223,7 +281,10 @@ fn find_version(folder: &std::path::Path, version: &str) -> Option<std::path::Pa
 }
 
 fn hex(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    Sha256::digest(bytes)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 async fn check_nothing_left(

@@ -148,7 +148,13 @@ impl Stage {
         let sidecar = SidecarProcess::start(&settings).await?;
         progress("Backstage with the plugin (about 20 s)");
         let backstage = Backstage::start(&path, &settings.socket(), postgres.port()).await?;
-        Ok(Self { backstage, sidecar, postgres, place, dir })
+        Ok(Self {
+            backstage,
+            sidecar,
+            postgres,
+            place,
+            dir,
+        })
     }
 
     /// Its folder.
@@ -159,15 +165,37 @@ impl Stage {
     /// One of Backstage's people, signed in.
     pub async fn person(&self, name: &str) -> Result<Person, StageError> {
         let token = self.backstage.token(name).await?;
-        Ok(Person { url: self.backstage.url().to_owned(), token })
+        Ok(Person {
+            url: self.backstage.url().to_owned(),
+            token,
+        })
     }
 
     /// The arguments that open a session on one pod of the target.
     pub fn open_arguments(&self, pod: &str) -> Vec<String> {
-        let Target { app, env, cluster, namespace, container } = &self.place.target;
+        let Target {
+            app,
+            env,
+            cluster,
+            namespace,
+            container,
+        } = &self.place.target;
         [
-            "session", "open", "--app", app, "--env", env, "--cluster", cluster, "--namespace",
-            namespace, "--pod", pod, "--container", container, "--reason",
+            "session",
+            "open",
+            "--app",
+            app,
+            "--env",
+            env,
+            "--cluster",
+            cluster,
+            "--namespace",
+            namespace,
+            "--pod",
+            pod,
+            "--container",
+            container,
+            "--reason",
             "to see why it misbehaves",
         ]
         .map(str::to_owned)

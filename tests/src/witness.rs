@@ -21,8 +21,10 @@ impl Witness {
             StageError::of("the witness' kubeconfig", error)
         };
         let read = Kubeconfig::read_from(kubeconfig).map_err(|error| failed(error.into()))?;
-        let options =
-            KubeConfigOptions { context: context.map(str::to_owned), ..Default::default() };
+        let options = KubeConfigOptions {
+            context: context.map(str::to_owned),
+            ..Default::default()
+        };
         let config = Config::from_custom_kubeconfig(read, &options)
             .await
             .map_err(|error| failed(error.into()))?;
@@ -63,9 +65,14 @@ impl Witness {
     pub async fn labelled(&self) -> Result<usize, StageError> {
         let ours = ListParams::default().labels("app.kubernetes.io/managed-by=tower-breakglass");
         let failed = |error| StageError::of("listing what carries our labels", error);
-        let bindings =
-            Api::<RoleBinding>::all(self.client.clone()).list(&ours).await.map_err(failed)?;
-        let pods = Api::<Pod>::all(self.client.clone()).list(&ours).await.map_err(failed)?;
+        let bindings = Api::<RoleBinding>::all(self.client.clone())
+            .list(&ours)
+            .await
+            .map_err(failed)?;
+        let pods = Api::<Pod>::all(self.client.clone())
+            .list(&ours)
+            .await
+            .map_err(failed)?;
         Ok(bindings.items.len() + pods.items.len())
     }
 
@@ -76,7 +83,13 @@ impl Witness {
 }
 
 fn is_ready(pod: &Pod) -> bool {
-    let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
+    let conditions = pod
+        .status
+        .as_ref()
+        .and_then(|status| status.conditions.as_ref());
     pod.metadata.deletion_timestamp.is_none()
-        && conditions.into_iter().flatten().any(|c| c.type_ == "Ready" && c.status == "True")
+        && conditions
+            .into_iter()
+            .flatten()
+            .any(|c| c.type_ == "Ready" && c.status == "True")
 }

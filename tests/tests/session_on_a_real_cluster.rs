@@ -40,13 +40,17 @@ async fn stage() -> Option<Stage> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_session_from_its_request_to_its_end() -> Result<(), StageError> {
-    let Some(stage) = stage().await else { return Ok(()) };
+    let Some(stage) = stage().await else {
+        return Ok(());
+    };
     whole_session(&stage).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn after_kill_9_the_cluster_is_clean_and_the_row_says_why() -> Result<(), StageError> {
-    let Some(mut stage) = stage().await else { return Ok(()) };
+    let Some(mut stage) = stage().await else {
+        return Ok(());
+    };
     let alice = stage.person("alice").await?;
     let opened = smoke::open(&stage, &alice).await?;
     let mut tab = Tab::connect(&alice, opened.id()).await.expect("a terminal");

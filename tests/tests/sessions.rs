@@ -11,9 +11,8 @@ use std::time::Duration;
 
 async fn stage() -> Stage {
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let place = async |dir: &std::path::Path| {
-        Place::standin(dir, standin::Options::default()).await
-    };
+    let place =
+        async |dir: &std::path::Path| Place::standin(dir, standin::Options::default()).await;
     Stage::start(place).await.expect("the stage is set")
 }
 
@@ -49,7 +48,9 @@ async fn node_restarts_and_the_shell_goes_on() -> Result<(), StageError> {
     tab.ask("kept=here; echo set-$((1 + 1))", "set-2").await?;
     stage.backstage.restart().await?;
     let alice = stage.person("alice").await?;
-    let mut tab = Tab::connect(&alice, opened.id()).await.expect("the terminal comes back");
+    let mut tab = Tab::connect(&alice, opened.id())
+        .await
+        .expect("the terminal comes back");
     tab.shows("set-2").await?;
     tab.ask("echo \"still $kept\"", "still here").await?;
     alice.json(&["session", "end", opened.id()]).await?;
@@ -68,7 +69,10 @@ async fn a_second_sidecar_stands_by_and_takes_over() -> Result<(), StageError> {
     let second = SidecarProcess::start_alive(&other).await?;
     let (status, answer) = get(&second.settings().socket(), "/readyz").await?;
     assert_eq!(status, 503);
-    assert!(answer["missing"].to_string().contains("stands by"), "{answer}");
+    assert!(
+        answer["missing"].to_string().contains("stands by"),
+        "{answer}"
+    );
     let caller = json!({"version": 1, "user": "user:default/alice", "app": "shop",
         "allowed": ["request"]});
     let path = "/v1/sessions?app=shop&env=dev";
@@ -92,20 +96,45 @@ async fn nobody_gets_another_ones_terminal() -> Result<(), StageError> {
     let alice = stage.person("alice").await?;
     let opened = smoke::open(&stage, &alice).await?;
     let refusal = async |person: &breakglass_tests::cli::Person, id: &str, origin: Option<&str>| {
-        Tab::connect_from(person, id, origin).await.err().and_then(|refused| refused.0)
+        Tab::connect_from(person, id, origin)
+            .await
+            .err()
+            .and_then(|refused| refused.0)
     };
     let own = Some(alice.url.as_str());
     let bob = stage.person("bob").await?;
-    assert_eq!(refusal(&bob, opened.id(), own).await, Some(403), "another user of the app");
+    assert_eq!(
+        refusal(&bob, opened.id(), own).await,
+        Some(403),
+        "another user of the app"
+    );
     let dave = stage.person("dave").await?;
-    assert!(matches!(refusal(&dave, opened.id(), own).await, Some(403 | 404)), "another app's");
-    let nobody = breakglass_tests::cli::Person { token: "garbage".to_owned(), ..alice.clone() };
+    assert!(
+        matches!(refusal(&dave, opened.id(), own).await, Some(403 | 404)),
+        "another app's"
+    );
+    let nobody = breakglass_tests::cli::Person {
+        token: "garbage".to_owned(),
+        ..alice.clone()
+    };
     assert_eq!(refusal(&nobody, opened.id(), own).await, Some(401));
-    assert_eq!(refusal(&alice, "000000000000", own).await, Some(404), "an unknown session");
+    assert_eq!(
+        refusal(&alice, "000000000000", own).await,
+        Some(404),
+        "an unknown session"
+    );
     let evil = Some("https://evil.example");
-    assert_eq!(refusal(&alice, opened.id(), evil).await, Some(403), "a foreign origin (qX5)");
+    assert_eq!(
+        refusal(&alice, opened.id(), evil).await,
+        Some(403),
+        "a foreign origin (qX5)"
+    );
     alice.json(&["session", "end", opened.id()]).await?;
     smoke::ended(&alice, opened.id()).await?;
-    assert_eq!(refusal(&alice, opened.id(), own).await, Some(410), "an ended session (qT4)");
+    assert_eq!(
+        refusal(&alice, opened.id(), own).await,
+        Some(410),
+        "an ended session (qT4)"
+    );
     Ok(())
 }

@@ -12,7 +12,11 @@ fn files() -> Vec<PathBuf> {
         .output()
         .expect("git lists the repository's files");
     let listed = String::from_utf8(listed.stdout).expect("paths are UTF-8");
-    listed.lines().map(PathBuf::from).filter(|path| root().join(path).is_file()).collect()
+    listed
+        .lines()
+        .map(PathBuf::from)
+        .filter(|path| root().join(path).is_file())
+        .collect()
 }
 
 fn text(path: &Path) -> String {
@@ -25,7 +29,11 @@ fn ends_with(path: &Path, endings: &[&str]) -> bool {
 }
 
 fn is_source(path: &Path) -> bool {
-    let generated = ["wasm/npm/types/", "tests/golden/", "node-binding/index.d.ts"];
+    let generated = [
+        "wasm/npm/types/",
+        "tests/golden/",
+        "node-binding/index.d.ts",
+    ];
     let name = path.to_string_lossy();
     ends_with(path, &[".rs", ".ts", ".mjs", ".js", ".go", ".sh"])
         && !generated.iter().any(|part| name.starts_with(part))
@@ -38,25 +46,31 @@ fn none(problems: Vec<String>, rule: &str) {
 
 #[test]
 fn a_file_has_at_most_500_lines() {
-    let long = files().into_iter().filter(|path| is_source(path)).filter_map(|path| {
-        let lines = text(&path).lines().count();
-        (lines > 500).then(|| format!("{}: {lines}", path.display()))
-    });
+    let long = files()
+        .into_iter()
+        .filter(|path| is_source(path))
+        .filter_map(|path| {
+            let lines = text(&path).lines().count();
+            (lines > 500).then(|| format!("{}: {lines}", path.display()))
+        });
     none(long.collect(), "split these files");
 }
 
 #[test]
 fn a_line_has_at_most_100_columns() {
-    let wide = files().into_iter().filter(|path| ends_with(path, &[".rs"])).flat_map(|path| {
-        let text = text(&path);
-        let wide: Vec<String> = text
-            .lines()
-            .enumerate()
-            .filter(|(_, line)| line.chars().count() > 100)
-            .map(|(number, _)| format!("{}:{}", path.display(), number + 1))
-            .collect();
-        wide
-    });
+    let wide = files()
+        .into_iter()
+        .filter(|path| ends_with(path, &[".rs"]))
+        .flat_map(|path| {
+            let text = text(&path);
+            let wide: Vec<String> = text
+                .lines()
+                .enumerate()
+                .filter(|(_, line)| line.chars().count() > 100)
+                .map(|(number, _)| format!("{}:{}", path.display(), number + 1))
+                .collect();
+            wide
+        });
     none(wide.collect(), "break these lines");
 }
 
@@ -70,7 +84,10 @@ fn a_module_says_on_top_what_must_hold() {
         let is_test = name.ends_with("tests.rs");
         in_crate && ends_with(path, &[".rs"]) && !is_test && !text(path).starts_with("//!")
     });
-    none(silent.map(|path| path.display().to_string()).collect(), "these begin without `//!`");
+    none(
+        silent.map(|path| path.display().to_string()).collect(),
+        "these begin without `//!`",
+    );
 }
 
 #[track_caller]
@@ -82,7 +99,10 @@ fn only_in(name: &str, allowed: &[&str]) {
             && !allowed.iter().any(|prefix| file.starts_with(prefix))
             && text(path).contains(name)
     });
-    none(elsewhere.map(|path| path.display().to_string()).collect(), name);
+    none(
+        elsewhere.map(|path| path.display().to_string()).collect(),
+        name,
+    );
 }
 
 #[test]
@@ -109,7 +129,10 @@ fn no_lock_file_has_a_download_address() {
     let addressed = files().into_iter().filter(|path| {
         ends_with(path, &["package-lock.json"]) && text(path).contains("\"resolved\": \"http")
     });
-    none(addressed.map(|path| path.display().to_string()).collect(), "omit the addresses");
+    none(
+        addressed.map(|path| path.display().to_string()).collect(),
+        "omit the addresses",
+    );
 }
 
 #[test]
@@ -125,5 +148,8 @@ fn nothing_is_left_open() {
             && !ends_with(path, &["tidy.rs"])
             && words.iter().any(|word| text(path).contains(word.as_str()))
     });
-    none(open.map(|path| path.display().to_string()).collect(), "finish or file these");
+    none(
+        open.map(|path| path.display().to_string()).collect(),
+        "finish or file these",
+    );
 }

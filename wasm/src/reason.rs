@@ -63,7 +63,10 @@ impl EndReason {
         if let Some(why) = text.strip_prefix(FAILED) {
             return Some(Self::FailedToStart(why.to_owned()));
         }
-        Self::FIXED.iter().find(|reason| reason.to_string() == text).cloned()
+        Self::FIXED
+            .iter()
+            .find(|reason| reason.to_string() == text)
+            .cloned()
     }
 
     /// The reasons without a part that varies.
@@ -105,9 +108,7 @@ impl fmt::Display for EndReason {
             Self::NotStarted => f.write_str("approved but not started within 10 minutes"),
             Self::Expired => f.write_str("expired"),
             Self::BackendRestarted => f.write_str("backend restarted during the session"),
-            Self::NotReopened => {
-                f.write_str("terminal closed and not reopened within 2 minutes")
-            }
+            Self::NotReopened => f.write_str("terminal closed and not reopened within 2 minutes"),
             Self::Idle => f.write_str("idle for 10 minutes"),
             Self::ShellExited => f.write_str("shell exited"),
             Self::PodGone => f.write_str("pod is gone"),

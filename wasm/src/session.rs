@@ -25,8 +25,14 @@ impl SessionId {
     /// Reads an id; anything but 12 characters of `[0-9a-z]` is refused.
     pub fn parse(text: &str) -> Result<Self, InvalidSessionId> {
         let well_formed = text.len() == SESSION_ID_LENGTH
-            && text.bytes().all(|b| b.is_ascii_digit() || b.is_ascii_lowercase());
-        if well_formed { Ok(Self(text.to_owned())) } else { Err(InvalidSessionId) }
+            && text
+                .bytes()
+                .all(|b| b.is_ascii_digit() || b.is_ascii_lowercase());
+        if well_formed {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(InvalidSessionId)
+        }
     }
 
     /// Makes an id of random bytes from a cryptographic generator. `None` for a draw that
@@ -162,7 +168,10 @@ pub struct MountedVolume {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(test, derive(ts_rs::TS), ts(export))]
-#[expect(missing_docs, reason = "spec 06 and docs/store.md give every column's meaning, once")]
+#[expect(
+    missing_docs,
+    reason = "spec 06 and docs/store.md give every column's meaning, once"
+)]
 pub struct Session {
     pub id: SessionId,
     pub app: String,

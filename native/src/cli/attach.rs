@@ -82,11 +82,17 @@ async fn connect(client: &Client, id: &str) -> Result<Stream, Failure> {
     let mut url = client.url(&["sessions", id, "attach"]);
     let scheme = if url.scheme() == "https" { "wss" } else { "ws" };
     if url.set_scheme(scheme).is_err() {
-        return Err(Failure::Usage("the address is not http or https".to_owned()));
+        return Err(Failure::Usage(
+            "the address is not http or https".to_owned(),
+        ));
     }
-    let mut request =
-        url.as_str().into_client_request().map_err(|error| Failure::Usage(error.to_string()))?;
-    request.headers_mut().insert(AUTHORIZATION, client.authorization());
+    let mut request = url
+        .as_str()
+        .into_client_request()
+        .map_err(|error| Failure::Usage(error.to_string()))?;
+    request
+        .headers_mut()
+        .insert(AUTHORIZATION, client.authorization());
     match tokio::time::timeout(Duration::from_secs(15), connect_async(request)).await {
         Ok(Ok((stream, _))) => Ok(stream),
         Ok(Err(WsError::Http(response))) => {
@@ -101,9 +107,9 @@ async fn connect(client: &Client, id: &str) -> Result<Stream, Failure> {
             };
             Err(Failure::Refused { status, message })
         }
-        Ok(Err(error)) => {
-            Err(Failure::Unreachable(format!("Backstage cannot be reached: {error}")))
-        }
+        Ok(Err(error)) => Err(Failure::Unreachable(format!(
+            "Backstage cannot be reached: {error}"
+        ))),
         Err(_) => Err(Failure::Unreachable("Backstage does not answer".to_owned())),
     }
 }
@@ -180,8 +186,14 @@ async fn received(stream: &mut Stream, message: Message) -> Result<Option<Left>,
 
 fn told(frame: &Value) -> Option<Left> {
     let reason = || {
-        let reason = frame["reason"].as_str().or(frame["message"].as_str()).unwrap_or_default();
-        reason.chars().map(|c| if c.is_control() { ' ' } else { c }).collect::<String>()
+        let reason = frame["reason"]
+            .as_str()
+            .or(frame["message"].as_str())
+            .unwrap_or_default();
+        reason
+            .chars()
+            .map(|c| if c.is_control() { ' ' } else { c })
+            .collect::<String>()
     };
     match frame["type"].as_str()? {
         "ended" => Some(Left::Ended(reason())),
@@ -191,7 +203,10 @@ fn told(frame: &Value) -> Option<Left> {
             None
         }
         "warning" => {
-            let minutes = frame["secondsLeft"].as_u64().unwrap_or_default().div_ceil(60);
+            let minutes = frame["secondsLeft"]
+                .as_u64()
+                .unwrap_or_default()
+                .div_ceil(60);
             say(&format!("\r\nthe session ends in {minutes} min\r"));
             None
         }
@@ -232,7 +247,12 @@ fn keys() -> Keys {
             }
         }
     });
-    Keys { bytes, over: false, partial: Vec::new(), escape: Escape::LineStart }
+    Keys {
+        bytes,
+        over: false,
+        partial: Vec::new(),
+        escape: Escape::LineStart,
+    }
 }
 
 impl Keys {
@@ -304,7 +324,9 @@ mod tests {
 
     #[test]
     fn what_the_server_says_ends_or_goes_on() {
-        assert!(matches!(told(&json!({"type": "ended", "reason": "expired"})), Some(Left::Ended(why)) if why == "expired"));
+        assert!(
+            matches!(told(&json!({"type": "ended", "reason": "expired"})), Some(Left::Ended(why)) if why == "expired")
+        );
         assert!(told(&json!({"type": "warning", "secondsLeft": 300})).is_none());
         assert!(told(&json!({"type": "tomorrow"})).is_none());
         assert!(told(&json!(7)).is_none());

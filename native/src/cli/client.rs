@@ -46,9 +46,16 @@ impl Client {
             .build()
             .map_err(|error| Failure::Local(error.to_string()))?;
         let mut base = url;
-        let path = format!("{}/api/glidepath/breakglass", base.path().trim_end_matches('/'));
+        let path = format!(
+            "{}/api/glidepath/breakglass",
+            base.path().trim_end_matches('/')
+        );
         base.set_path(&path);
-        Ok(Self { http, base, authorization })
+        Ok(Self {
+            http,
+            base,
+            authorization,
+        })
     }
 
     /// A route's address.
@@ -92,21 +99,29 @@ impl Client {
             request = request.json(body);
         }
         let response = request.send().await.map_err(|error| {
-            Failure::Unreachable(format!("Backstage cannot be reached: {}", without_url(error)))
+            Failure::Unreachable(format!(
+                "Backstage cannot be reached: {}",
+                without_url(error)
+            ))
         })?;
         let status = response.status();
         if status.is_success() {
             return Ok(response);
         }
         let bytes = bounded(response).await.unwrap_or_default();
-        Err(Failure::Refused { status: status.as_u16(), message: words(status, &bytes) })
+        Err(Failure::Refused {
+            status: status.as_u16(),
+            message: words(status, &bytes),
+        })
     }
 }
 
 async fn bounded(mut response: reqwest::Response) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
-    while let Some(chunk) =
-        response.chunk().await.map_err(|error| Failure::Unreachable(without_url(error)))?
+    while let Some(chunk) = response
+        .chunk()
+        .await
+        .map_err(|error| Failure::Unreachable(without_url(error)))?
     {
         if bytes.len() + chunk.len() > LARGEST_ANSWER {
             return Err(Failure::Unreachable("the answer is too large".to_owned()));

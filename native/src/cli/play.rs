@@ -31,7 +31,9 @@ pub(super) async fn play(path: &Path, options: &Options) -> Result<(), Failure> 
     let header: Value = serde_json::from_str(&header)
         .map_err(|_| Failure::Local("this is not a recording: no asciicast header".to_owned()))?;
     if header["version"] != 2 {
-        return Err(Failure::Local("only asciicast version 2 can be played".to_owned()));
+        return Err(Failure::Local(
+            "only asciicast version 2 can be played".to_owned(),
+        ));
     }
     let mut filter = Filter::default();
     let mut at = 0.0;
@@ -53,9 +55,15 @@ pub(super) async fn play(path: &Path, options: &Options) -> Result<(), Failure> 
         let pause = ((time - at).clamp(0.0, options.idle_limit)) / options.speed;
         at = time.max(at);
         tokio::time::sleep(Duration::try_from_secs_f64(pause).unwrap_or_default()).await;
-        let shown = if options.unfiltered { data.to_owned() } else { filter.pass(data) };
+        let shown = if options.unfiltered {
+            data.to_owned()
+        } else {
+            filter.pass(data)
+        };
         let mut stdout = std::io::stdout().lock();
-        stdout.write_all(shown.as_bytes()).and_then(|()| stdout.flush())?;
+        stdout
+            .write_all(shown.as_bytes())
+            .and_then(|()| stdout.flush())?;
     }
     say("\x1b[0m");
     Ok(())
@@ -65,7 +73,9 @@ async fn line(lines: &mut BufReader<tokio::fs::File>) -> Result<Option<String>, 
     let mut text = String::new();
     let read = lines.take(LONGEST_LINE).read_line(&mut text).await?;
     if read as u64 == LONGEST_LINE && !text.ends_with('\n') {
-        return Err(Failure::Local("a line of the recording is too long".to_owned()));
+        return Err(Failure::Local(
+            "a line of the recording is too long".to_owned(),
+        ));
     }
     Ok((read > 0).then_some(text))
 }
@@ -173,7 +183,10 @@ mod tests {
     #[test]
     fn what_draws_is_shown() {
         check("plain あ\r\n", "plain あ\r\n");
-        check("\x1b[1;31mred\x1b[0m\x1b[2J\x1b[H", "\x1b[1;31mred\x1b[0m\x1b[2J\x1b[H");
+        check(
+            "\x1b[1;31mred\x1b[0m\x1b[2J\x1b[H",
+            "\x1b[1;31mred\x1b[0m\x1b[2J\x1b[H",
+        );
         check("\x1b[?1049h\x1b7\x1b8\x1bc", "\x1b[?1049h\x1b7\x1b8\x1bc");
     }
 

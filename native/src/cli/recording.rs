@@ -49,23 +49,31 @@ pub(super) async fn run(command: RecordingCommand) -> Result<(), Failure> {
         RecordingCommand::Get(Get { backstage, id, out }) => {
             get(&Client::new(&backstage)?, &id, backstage.json, out).await
         }
-        RecordingCommand::Play(Play { file, speed, idle_limit, unfiltered }) => {
+        RecordingCommand::Play(Play {
+            file,
+            speed,
+            idle_limit,
+            unfiltered,
+        }) => {
             if !(speed > 0.0 && speed.is_finite() && idle_limit >= 0.0) {
                 return Err(Failure::Usage(
                     "--speed must be above 0 and --idle-limit not below".to_owned(),
                 ));
             }
-            play::play(&file, &play::Options { speed, idle_limit, unfiltered }).await
+            play::play(
+                &file,
+                &play::Options {
+                    speed,
+                    idle_limit,
+                    unfiltered,
+                },
+            )
+            .await
         }
     }
 }
 
-async fn get(
-    client: &Client,
-    id: &str,
-    json: bool,
-    out: Option<PathBuf>,
-) -> Result<(), Failure> {
+async fn get(client: &Client, id: &str, json: bool, out: Option<PathBuf>) -> Result<(), Failure> {
     let url = client.url(&["sessions", id, "recording"]);
     let mut response = client.send(Method::GET, url, None).await?;
     let expected = response
@@ -77,28 +85,38 @@ async fn get(
     let mut sink = sink(&path)?;
     let mut hash = Sha256::new();
     let mut bytes = 0;
-    while let Some(chunk) =
-        response.chunk().await.map_err(|error| Failure::Unreachable(error.to_string()))?
+    while let Some(chunk) = response
+        .chunk()
+        .await
+        .map_err(|error| Failure::Unreachable(error.to_string()))?
     {
         hash.update(&chunk);
         bytes += chunk.len();
         sink.write_all(&chunk)?;
     }
     sink.flush()?;
-    let found: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    let found: String = hash
+        .finalize()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
     match expected {
         Some(expected) if expected == found => {
             if json && path != Path::new("-") {
                 let file = path.display().to_string();
                 return print(&json!({"file": file, "bytes": bytes, "sha256": found}).to_string());
             }
-            say(&format!("{bytes} bytes, sha256 {found}, as the session's record says"));
+            say(&format!(
+                "{bytes} bytes, sha256 {found}, as the session's record says"
+            ));
             Ok(())
         }
         Some(expected) => Err(Failure::Local(format!(
             "the file's sha256 is {found}, but the session's record says {expected}"
         ))),
-        None => Err(Failure::Local("the server did not say what its hash is".to_owned())),
+        None => Err(Failure::Local(
+            "the server did not say what its hash is".to_owned(),
+        )),
     }
 }
 
@@ -106,7 +124,10 @@ fn sink(path: &Path) -> Result<Box<dyn Write>, Failure> {
     if path == Path::new("-") {
         return Ok(Box::new(std::io::stdout()));
     }
-    let file = std::fs::OpenOptions::new().write(true).create_new(true).open(path);
+    let file = std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(path);
     file.map(|file| Box::new(file) as Box<dyn Write>)
         .map_err(|error| Failure::Local(format!("cannot write `{}`: {error}", path.display())))
 }

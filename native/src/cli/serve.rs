@@ -25,7 +25,9 @@ pub(super) fn serve(path: &Path) -> Result<(), Failure> {
     let config = configuration(path)?;
     logging(&config)?;
     in_runtime(async move {
-        let app = App::build(&config).await.map_err(|error| Failure::Local(chain(&error)))?;
+        let app = App::build(&config)
+            .await
+            .map_err(|error| Failure::Local(chain(&error)))?;
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         let serving = app.serve(&config);
@@ -38,7 +40,8 @@ pub(super) fn serve(path: &Path) -> Result<(), Failure> {
             _ = interrupt.recv() => {}
         }
         tracing::info!("stopping");
-        app.shut_down("the backend restarts; the session goes on if it can").await;
+        app.shut_down("the backend restarts; the session goes on if it can")
+            .await;
         serving.await.map_err(|error| Failure::Local(chain(&error)))
     })
 }

@@ -106,7 +106,9 @@ pub(super) async fn run(backstage: Backstage, command: SessionCommand) -> Result
         SessionCommand::Open(open) => opened(&client, &open, json).await,
         SessionCommand::List { app, env } => {
             let mut url = client.url(&["sessions"]);
-            url.query_pairs_mut().append_pair("app", &app).append_pair("env", &env);
+            url.query_pairs_mut()
+                .append_pair("app", &app)
+                .append_pair("env", &env);
             let answer = client.call(Method::GET, url, None).await?;
             if json {
                 return print(&answer.to_string());
@@ -121,14 +123,24 @@ pub(super) async fn run(backstage: Backstage, command: SessionCommand) -> Result
             Ok(())
         }
         SessionCommand::Show { id } => {
-            let answer = client.call(Method::GET, client.url(&["sessions", &id]), None).await?;
-            if json { print(&answer.to_string()) } else { print(&card(&answer["session"])) }
+            let answer = client
+                .call(Method::GET, client.url(&["sessions", &id]), None)
+                .await?;
+            if json {
+                print(&answer.to_string())
+            } else {
+                print(&card(&answer["session"]))
+            }
         }
         SessionCommand::Attach { id } => attach::attach(&client, &id, json).await,
         SessionCommand::End { id } => {
             let url = client.url(&["sessions", &id, "end"]);
             let session = client.call(Method::POST, url, None).await?;
-            if json { print(&session.to_string()) } else { print(&line(&session)) }
+            if json {
+                print(&session.to_string())
+            } else {
+                print(&line(&session))
+            }
         }
     }
 }
@@ -138,7 +150,11 @@ async fn opened(client: &Client, open: &Open, json: bool) -> Result<(), Failure>
     let url = client.url(&["sessions"]);
     let session = client.call(Method::POST, url, Some(&open.body())).await?;
     if open.no_attach {
-        return if json { print(&session.to_string()) } else { print(&line(&session)) };
+        return if json {
+            print(&session.to_string())
+        } else {
+            print(&line(&session))
+        };
     }
     say(&line(&session));
     let id = session["id"].as_str().unwrap_or_default().to_owned();
@@ -152,7 +168,9 @@ fn text(value: &Value) -> String {
         Value::Null => String::new(),
         other => other.to_string(),
     };
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    text.chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect()
 }
 
 fn line(session: &Value) -> String {

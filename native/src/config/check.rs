@@ -39,11 +39,11 @@ pub fn schema() -> Value {
 }
 
 /// Reads the file and the environment; `env` answers for a variable's name.
-pub fn read(
-    path: &Path,
-    env: &dyn Fn(&str) -> Option<String>,
-) -> Result<Config, ConfigError> {
-    let unreadable = |source| ConfigError::Unreadable { path: path.to_owned(), source };
+pub fn read(path: &Path, env: &dyn Fn(&str) -> Option<String>) -> Result<Config, ConfigError> {
+    let unreadable = |source| ConfigError::Unreadable {
+        path: path.to_owned(),
+        source,
+    };
     let size = std::fs::metadata(path).map_err(unreadable)?.len();
     if size > LARGEST_FILE {
         return Err(ConfigError::Problems(vec![format!(
@@ -51,8 +51,10 @@ pub fn read(
         )]));
     }
     let text = std::fs::read_to_string(path).map_err(unreadable)?;
-    let value: Value = serde_saphyr::from_str(&text)
-        .map_err(|error| ConfigError::NotYaml { path: path.to_owned(), why: error.to_string() })?;
+    let value: Value = serde_saphyr::from_str(&text).map_err(|error| ConfigError::NotYaml {
+        path: path.to_owned(),
+        why: error.to_string(),
+    })?;
     parse(value, env)
 }
 
@@ -75,7 +77,11 @@ pub(crate) fn parse(
     };
     from_environment(&mut config, env, &mut problems);
     problems.extend(impossible(&config));
-    if problems.is_empty() { Ok(config) } else { Err(ConfigError::Problems(problems)) }
+    if problems.is_empty() {
+        Ok(config)
+    } else {
+        Err(ConfigError::Problems(problems))
+    }
 }
 
 /// Takes out keys that the schema does not know, noting each, so that one unknown key does not
@@ -101,7 +107,11 @@ fn remove_unknown(
         return;
     }
     map.retain(|key, below| {
-        let here = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+        let here = if path.is_empty() {
+            key.clone()
+        } else {
+            format!("{path}.{key}")
+        };
         match properties.get(key.as_str()).copied().or(others) {
             Some(schema) => {
                 remove_unknown(below, schema, root, &here, problems);
@@ -119,12 +129,20 @@ fn remove_unknown(
 fn shapes<'a>(schema: &'a Value, root: &'a Value) -> Vec<&'a Value> {
     let mut found = vec![schema];
     if let Some(name) = schema.get("$ref").and_then(Value::as_str) {
-        if let Some(target) = name.strip_prefix('#').and_then(|pointer| root.pointer(pointer)) {
+        if let Some(target) = name
+            .strip_prefix('#')
+            .and_then(|pointer| root.pointer(pointer))
+        {
             found.extend(shapes(target, root));
         }
     }
     for key in ["anyOf", "oneOf", "allOf"] {
-        for alternative in schema.get(key).and_then(Value::as_array).into_iter().flatten() {
+        for alternative in schema
+            .get(key)
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+        {
             found.extend(shapes(alternative, root));
         }
     }
@@ -172,12 +190,18 @@ fn impossible(config: &Config) -> Vec<String> {
         decisions::names::is_label_value(&config.installation),
         "`installation` must be a label value: letters, digits, `.`, `_`, `-`, at most 63",
     );
-    require(config.socket.is_absolute(), "`socket` must be an absolute path");
+    require(
+        config.socket.is_absolute(),
+        "`socket` must be an absolute path",
+    );
     require(
         config.socket.as_os_str().len() < 108,
         "`socket` is longer than the 107 bytes that a socket's path may have",
     );
-    require(config.spool.is_absolute(), "`spool` must be an absolute path");
+    require(
+        config.spool.is_absolute(),
+        "`spool` must be an absolute path",
+    );
     require(
         config.recordings.folder.path.is_absolute(),
         "`recordings.folder.path` must be an absolute path",
@@ -186,7 +210,10 @@ fn impossible(config: &Config) -> Vec<String> {
         config.recordings.retention_days > 0,
         "`recordings.retentionDays` must be at least 1",
     );
-    require(!config.debug_images.is_empty(), "`debugImages` must name at least one image");
+    require(
+        !config.debug_images.is_empty(),
+        "`debugImages` must name at least one image",
+    );
     for (position, image) in config.debug_images.iter().enumerate() {
         require(
             is_pinned(image),

@@ -18,10 +18,12 @@ async fn bytes(body: Body) -> Result<bytes::Bytes, ApiError> {
         .map_err(|_| ApiError::Malformed("the body did not arrive in time".to_owned()))?;
     match collected {
         Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.is::<http_body_util::LengthLimitError>() => {
-            Err(ApiError::TooLarge { limit: LARGEST_BODY })
-        }
-        Err(_) => Err(ApiError::Malformed("the body broke off; nothing was done".to_owned())),
+        Err(error) if error.is::<http_body_util::LengthLimitError>() => Err(ApiError::TooLarge {
+            limit: LARGEST_BODY,
+        }),
+        Err(_) => Err(ApiError::Malformed(
+            "the body broke off; nothing was done".to_owned(),
+        )),
     }
 }
 

@@ -41,7 +41,9 @@ struct Claims {
 pub fn caller(headers: &HeaderMap) -> Result<Caller, ApiError> {
     let malformed = |what: &str| ApiError::Malformed(format!("{CALLER_HEADER}: {what}"));
     let mut values = headers.get_all(CALLER_HEADER).iter();
-    let value = values.next().ok_or_else(|| malformed("the header is missing"))?;
+    let value = values
+        .next()
+        .ok_or_else(|| malformed("the header is missing"))?;
     if values.next().is_some() {
         return Err(malformed("the header is given twice"));
     }
@@ -65,7 +67,10 @@ pub fn caller(headers: &HeaderMap) -> Result<Caller, ApiError> {
     if user.is_empty() || user.len() > 255 || !user.contains(':') || !user.contains('/') {
         return Err(malformed("`user` is not a full entity ref"));
     }
-    Ok(Caller { actor: claims.actor, declared_tier: claims.declared_tier })
+    Ok(Caller {
+        actor: claims.actor,
+        declared_tier: claims.declared_tier,
+    })
 }
 
 /// A caller header's value: for the tests and tools that stand where the shim does.
@@ -87,12 +92,17 @@ mod tests {
 
     #[test]
     fn a_caller_is_read() {
-        let caller = given(&json!({"version": 1, "user": "User:Default/Alice", "app": "shop",
-            "allowed": ["request", "self"], "new": true}))
+        let caller = given(
+            &json!({"version": 1, "user": "User:Default/Alice", "app": "shop",
+            "allowed": ["request", "self"], "new": true}),
+        )
         .unwrap();
         assert_eq!(caller.actor.user.as_str(), "user:default/alice");
         assert!(caller.actor.may(Permission::SelfApprove));
-        assert!(!caller.actor.may(Permission::Terminate), "what is not listed is denied");
+        assert!(
+            !caller.actor.may(Permission::Terminate),
+            "what is not listed is denied"
+        );
         assert!(!caller.actor.reviewer);
     }
 
@@ -108,6 +118,9 @@ mod tests {
         ] {
             assert!(matches!(given(&bad), Err(ApiError::Malformed(_))), "{bad}");
         }
-        assert!(matches!(caller(&HeaderMap::new()), Err(ApiError::Malformed(_))));
+        assert!(matches!(
+            caller(&HeaderMap::new()),
+            Err(ApiError::Malformed(_))
+        ));
     }
 }

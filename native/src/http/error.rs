@@ -110,8 +110,10 @@ impl From<TargetRefusal> for ApiError {
 }
 
 fn summary(problems: &[Problem]) -> String {
-    let told: Vec<String> =
-        problems.iter().map(|p| format!("{}: {}", p.field, p.message)).collect();
+    let told: Vec<String> = problems
+        .iter()
+        .map(|p| format!("{}: {}", p.field, p.message))
+        .collect();
     told.join("; ")
 }
 
@@ -132,7 +134,10 @@ impl ApiError {
         match self {
             Self::Invalid(_) | Self::Malformed(_) => (StatusCode::BAD_REQUEST, "InputError"),
             Self::TooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "PayloadTooLargeError"),
-            Self::NotJson => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaTypeError"),
+            Self::NotJson => (
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "UnsupportedMediaTypeError",
+            ),
             Self::NotAllowed(_) => (StatusCode::FORBIDDEN, "NotAllowedError"),
             Self::NotFound(_) => (StatusCode::NOT_FOUND, "NotFoundError"),
             Self::Conflict(_) | Self::Lost { .. } | Self::OverLimit(_) => {

@@ -49,9 +49,16 @@ fn session_id(text: &str) -> Result<SessionId, ApiError> {
 
 async fn readyz(State(app): Shared) -> Response {
     let missing = app.missing().await;
-    let status =
-        if missing.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    (status, Json(json!({"ready": missing.is_empty(), "missing": missing}))).into_response()
+    let status = if missing.is_empty() {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
+    };
+    (
+        status,
+        Json(json!({"ready": missing.is_empty(), "missing": missing})),
+    )
+        .into_response()
 }
 
 async fn not_yet(headers: HeaderMap) -> ApiError {
@@ -63,16 +70,13 @@ async fn not_yet(headers: HeaderMap) -> ApiError {
     }
 }
 
-async fn open(
-    State(app): Shared,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Response, ApiError> {
+async fn open(State(app): Shared, headers: HeaderMap, body: Body) -> Result<Response, ApiError> {
     let caller = caller(&headers)?;
     let body = json(&headers, body).await?;
     let at_once = headers.get_all("prefer").iter().any(|value| {
         value.to_str().is_ok_and(|text| {
-            text.split(',').any(|part| part.trim().eq_ignore_ascii_case("respond-async"))
+            text.split(',')
+                .any(|part| part.trim().eq_ignore_ascii_case("respond-async"))
         })
     });
     let session = app.sessions()?.open(&caller, &body, at_once).await?;
@@ -93,7 +97,10 @@ async fn list(
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let caller = caller(&headers)?;
-    let answer = app.sessions()?.list(&caller, &query.app, &query.env).await?;
+    let answer = app
+        .sessions()?
+        .list(&caller, &query.app, &query.env)
+        .await?;
     Ok(Json(answer).into_response())
 }
 
@@ -127,10 +134,16 @@ async fn recording(
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let caller = caller(&headers)?;
-    let (reading, sha256) = app.sessions()?.recording(&caller, &session_id(&id)?).await?;
+    let (reading, sha256) = app
+        .sessions()?
+        .recording(&caller, &session_id(&id)?)
+        .await?;
     let mut response = Response::new(Body::from_stream(reading.stream));
     let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/x-asciicast"));
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/x-asciicast"),
+    );
     headers.insert(header::CONTENT_LENGTH, HeaderValue::from(reading.bytes));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     if let Ok(value) = HeaderValue::from_str(&sha256) {

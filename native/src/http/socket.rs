@@ -51,7 +51,10 @@ impl Socket {
         }
         let listener = UnixListener::bind(path)?;
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o660))?;
-        Ok(Self { listener, path: path.to_owned() })
+        Ok(Self {
+            listener,
+            path: path.to_owned(),
+        })
     }
 
     /// Serves until `stop`; open requests are let finish, upgraded ones are their owner's to end.

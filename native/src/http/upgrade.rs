@@ -20,16 +20,22 @@ impl Handshake {
         let wanted = names(headers, header::CONNECTION, "upgrade")
             && names(headers, header::UPGRADE, "websocket")
             && names(headers, header::SEC_WEBSOCKET_VERSION, "13");
-        let key = headers.get(header::SEC_WEBSOCKET_KEY).map(|key| key.as_bytes().to_vec());
+        let key = headers
+            .get(header::SEC_WEBSOCKET_KEY)
+            .map(|key| key.as_bytes().to_vec());
         let (true, Some(key)) = (wanted, key) else {
             return Err(ApiError::Malformed(
                 "this route is a WebSocket of version 13; no terminal was opened".to_owned(),
             ));
         };
-        let upgrade = request.extensions_mut().remove::<OnUpgrade>().ok_or_else(|| {
-            ApiError::Malformed("this connection cannot be upgraded".to_owned())
-        })?;
-        Ok(Self { accept: derive_accept_key(&key), upgrade })
+        let upgrade = request
+            .extensions_mut()
+            .remove::<OnUpgrade>()
+            .ok_or_else(|| ApiError::Malformed("this connection cannot be upgraded".to_owned()))?;
+        Ok(Self {
+            accept: derive_accept_key(&key),
+            upgrade,
+        })
     }
 
     /// The 101, and the stream that follows it.
@@ -37,7 +43,10 @@ impl Handshake {
         let mut response = Response::new(Body::empty());
         *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
         let headers = response.headers_mut();
-        headers.insert(header::CONNECTION, http::HeaderValue::from_static("Upgrade"));
+        headers.insert(
+            header::CONNECTION,
+            http::HeaderValue::from_static("Upgrade"),
+        );
         headers.insert(header::UPGRADE, http::HeaderValue::from_static("websocket"));
         if let Ok(accept) = self.accept.parse() {
             headers.insert(header::SEC_WEBSOCKET_ACCEPT, accept);
@@ -49,8 +58,9 @@ impl Handshake {
 /// Whether a comma-separated header names a token, in any case.
 fn names(headers: &HeaderMap, header: header::HeaderName, token: &str) -> bool {
     headers.get_all(header).iter().any(|value| {
-        value
-            .to_str()
-            .is_ok_and(|text| text.split(',').any(|part| part.trim().eq_ignore_ascii_case(token)))
+        value.to_str().is_ok_and(|text| {
+            text.split(',')
+                .any(|part| part.trim().eq_ignore_ascii_case(token))
+        })
     })
 }

@@ -268,10 +268,7 @@ pub struct ShellError(pub String);
 /// blocking the other (T-14). Dropping it closes the stream, not the shell (C-25).
 pub trait Shell: Send + Unpin {
     /// The next event; `Ready(None)` when the stream is closed.
-    fn poll_event(
-        &mut self,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<ShellEvent, ShellError>>>;
+    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<ShellEvent, ShellError>>>;
     /// Whether one more input can be taken.
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ShellError>>;
     /// Takes one input; only after `poll_ready` was `Ready(Ok)`.

@@ -181,7 +181,7 @@ pub trait Store: Send + Sync {
     /// The objects of a session that are not known to be gone.
     async fn objects(&self, id: &SessionId) -> Result<Vec<HeldObject>, StoreError>;
 
-    /// Whether another unfinished session is on the same pod (C-17).
+    /// Whether another active session is on the same pod (C-17).
     async fn others_on_pod(&self, session: &Session) -> Result<bool, StoreError>;
 
     /// A cheap question, for readyz.

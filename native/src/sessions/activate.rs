@@ -12,9 +12,7 @@ use crate::ports::Cluster;
 use crate::ports::cluster::{ClusterError, MadeObject, ObjectKind, PodRef};
 use crate::ports::store::OpenedFacts;
 use crate::recording::{Header, LiveRecording};
-use decisions::debug_container::{
-    DebugSpec, DebugUser, debug_container, hard_deadline_seconds,
-};
+use decisions::debug_container::{DebugSpec, DebugUser, debug_container, hard_deadline_seconds};
 use decisions::grant::{GrantSpec, Sanction, Subject, grant};
 use decisions::mounts::{Mounts, volume_mounts};
 use decisions::names::{self, debug_container_name};
@@ -42,10 +40,7 @@ impl<E: Into<ApiError>> From<E> for NotOpened {
 
 impl Sessions {
     /// Takes an active row to a running shell, or ends it.
-    pub(super) async fn activate(
-        self: &Arc<Self>,
-        runtime: Arc<Runtime>,
-    ) -> Result<(), ApiError> {
+    pub(super) async fn activate(self: &Arc<Self>, runtime: Arc<Runtime>) -> Result<(), ApiError> {
         let id = runtime.session().id.clone();
         self.runtimes.register(Arc::clone(&runtime));
         let opened = self.steps(&runtime).await;
@@ -84,10 +79,12 @@ impl Sessions {
         let mounts = self.mounts(session, &pod).await?;
         let recording = self.start_recording(runtime, &pod).await?;
         proceed(runtime)?;
-        self.make_grant(runtime, cluster.as_ref(), &recording).await?;
+        self.make_grant(runtime, cluster.as_ref(), &recording)
+            .await?;
         proceed(runtime)?;
         let pod = self.mark_pod(runtime, cluster.as_ref(), &pod).await?;
-        self.add_container(runtime, cluster.as_ref(), &pod, &mounts).await?;
+        self.add_container(runtime, cluster.as_ref(), &pod, &mounts)
+            .await?;
         let container = debug_container_name(&session.id);
         let target = pod_ref(&pod);
         let start = Duration::from_secs(self.timeouts.start);
@@ -96,7 +93,8 @@ impl Sessions {
             () = runtime.cancelled.cancelled() => return Err(NotOpened::Cancelled),
         }
         tracing::info!(session = %session.id, "debug container runs");
-        self.open_terminal(runtime, cluster.as_ref(), recording).await?;
+        self.open_terminal(runtime, cluster.as_ref(), recording)
+            .await?;
         proceed(runtime)
     }
 
@@ -107,9 +105,14 @@ impl Sessions {
         cluster: &dyn Cluster,
     ) -> Result<PodFacts, ApiError> {
         let facts = cluster.look_at(&session.namespace, &session.pod).await?;
-        let pod = facts.pod.as_ref().map(PodFacts::read).transpose().map_err(|error| {
-            ApiError::Unavailable(format!("the cluster's answer is not understood: {error}"))
-        })?;
+        let pod = facts
+            .pod
+            .as_ref()
+            .map(PodFacts::read)
+            .transpose()
+            .map_err(|error| {
+                ApiError::Unavailable(format!("the cluster's answer is not understood: {error}"))
+            })?;
         let judged = target::TargetFacts {
             namespace_labels: facts.namespace_labels,
             pod: pod.as_ref().map(target_pod),
@@ -124,7 +127,10 @@ impl Sessions {
             return Ok(Mounts::default());
         }
         let mounts = volume_mounts(pod, &session.container);
-        let facts = OpenedFacts { volumes: Some(mounts.told.clone()), ..OpenedFacts::default() };
+        let facts = OpenedFacts {
+            volumes: Some(mounts.told.clone()),
+            ..OpenedFacts::default()
+        };
         self.store.note_opened(&session.id, &facts).await?;
         Ok(mounts)
     }
@@ -138,7 +144,10 @@ impl Sessions {
         let session = runtime.session();
         let title = format!("{} {} {}", session.app, session.env, session.id);
         let header = Header::new(self.clock.wall(), &title);
-        let recording = self.recorder.start(&recording_key(session), &header).await?;
+        let recording = self
+            .recorder
+            .start(&recording_key(session), &header)
+            .await?;
         let recording = runtime.recording.get_or_init(|| recording).clone();
         if let Some(saved) = recording.saved() {
             self.store.note_checkpoint(&session.id, &saved).await?;
@@ -151,7 +160,9 @@ impl Sessions {
         let found = TargetIdentity {
             uid: Some(pod.metadata.uid.clone()),
             image: pod.container(&session.container).map(|c| c.image.clone()),
-            image_id: pod.status_of(&session.container).map(|s| s.image_id.clone()),
+            image_id: pod
+                .status_of(&session.container)
+                .map(|s| s.image_id.clone()),
         };
         for change in target_changes(&asked, &found) {
             let text = change.to_string();
@@ -175,14 +186,18 @@ impl Sessions {
         recording: &LiveRecording,
     ) -> Result<(), ApiError> {
         let session = runtime.session();
-        let spec = self.grant_spec(session, cluster, session.duration_minutes).await?;
+        let spec = self
+            .grant_spec(session, cluster, session.duration_minutes)
+            .await?;
         let made = cluster.create_grant(&session.id, &grant(&spec)).await;
         runtime.note_doubt(&made);
         let made = made?;
         runtime.made(made.clone());
         self.store.note_object(&made).await?;
-        let facts =
-            OpenedFacts { role_binding: Some(made.name.clone()), ..OpenedFacts::default() };
+        let facts = OpenedFacts {
+            role_binding: Some(made.name.clone()),
+            ..OpenedFacts::default()
+        };
         self.store.note_opened(&session.id, &facts).await?;
         tracing::info!(session = %session.id, grant = made.name, "grant made");
         self.mark(recording, "granted")
@@ -233,11 +248,15 @@ impl Sessions {
         self.store.note_object(&touched).await?;
         let target = pod_ref(pod);
         if session.process_access {
-            cluster.annotate_process_access(&target, Some(&session.id)).await?;
+            cluster
+                .annotate_process_access(&target, Some(&session.id))
+                .await?;
         }
         proceed(runtime)?;
         let read = cluster.read_pod(&target).await?;
-        let read = read.ok_or_else(|| ClusterError::NotFound { what: session.pod.clone() })?;
+        let read = read.ok_or_else(|| ClusterError::NotFound {
+            what: session.pod.clone(),
+        })?;
         PodFacts::read(&read).map_err(|error| {
             NotOpened::Failed(ApiError::Unavailable(format!(
                 "the cluster's answer is not understood: {error}"
@@ -254,9 +273,10 @@ impl Sessions {
         mounts: &Mounts,
     ) -> Result<(), ApiError> {
         let session = runtime.session();
-        let image = self.settings.debug_image().ok_or_else(|| {
-            ApiError::Unavailable("no debug image is configured".to_owned())
-        })?;
+        let image = self
+            .settings
+            .debug_image()
+            .ok_or_else(|| ApiError::Unavailable("no debug image is configured".to_owned()))?;
         let container = debug_container(&DebugSpec {
             id: &session.id,
             image,
@@ -270,7 +290,10 @@ impl Sessions {
         .map_err(|refusal| ApiError::Conflict(refusal.to_string()))?;
         let name = names::debug_container_name(&session.id);
         // Before the call: whatever its outcome, the end must look for this container.
-        let facts = OpenedFacts { debug_container: Some(name), ..OpenedFacts::default() };
+        let facts = OpenedFacts {
+            debug_container: Some(name),
+            ..OpenedFacts::default()
+        };
         self.store.note_opened(&session.id, &facts).await?;
         let container = serde_json::to_value(&container)
             .map_err(|error| ApiError::Unavailable(error.to_string()))?;
@@ -284,7 +307,11 @@ impl Sessions {
 
 /// An end that arrived meanwhile stops the opening between two steps.
 fn proceed(runtime: &Runtime) -> Result<(), NotOpened> {
-    if runtime.cancelled.is_cancelled() { Err(NotOpened::Cancelled) } else { Ok(()) }
+    if runtime.cancelled.is_cancelled() {
+        Err(NotOpened::Cancelled)
+    } else {
+        Ok(())
+    }
 }
 
 fn pod_ref(pod: &PodFacts) -> PodRef {
@@ -298,8 +325,11 @@ fn pod_ref(pod: &PodFacts) -> PodRef {
 /// A reason is shown on one line of a card; the whole text is in the answer and in the log.
 fn bounded(why: &str) -> String {
     const LONGEST: usize = 500;
-    let line: String =
-        why.chars().map(|c| if c.is_control() { ' ' } else { c }).take(LONGEST).collect();
+    let line: String = why
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .take(LONGEST)
+        .collect();
     line
 }
 
@@ -310,7 +340,11 @@ fn failed_to_start(id: decisions::session::SessionId, error: ApiError) -> ApiErr
         error => {
             let (status, _) = error.backstage();
             let refused = status == http::StatusCode::FORBIDDEN;
-            ApiError::FailedToStart { id, refused, why: error.to_string() }
+            ApiError::FailedToStart {
+                id,
+                refused,
+                why: error.to_string(),
+            }
         }
     }
 }

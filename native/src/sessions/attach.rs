@@ -43,7 +43,9 @@ impl Sessions {
     pub async fn attach(&self, caller: &Caller, id: &SessionId) -> Result<Terminal, ApiError> {
         let session = self.load(id).await?;
         let runtime = self.runtimes.get(id);
-        let ages = runtime.as_ref().map(|runtime| runtime.ages(self.clock.elapsed()));
+        let ages = runtime
+            .as_ref()
+            .map(|runtime| runtime.ages(self.clock.elapsed()));
         may_attach(&session, &caller.actor, ages, self.clock.wall())?;
         let terminal = runtime.as_ref().and_then(|runtime| runtime.terminal.get());
         let Some(terminal) = terminal else {
@@ -179,9 +181,12 @@ impl Sessions {
         runtime: &Runtime,
     ) -> Result<ShellState, ClusterError> {
         let session = runtime.session();
-        let cluster = self.cluster(&session.cluster).map_err(|error| {
-            ClusterError::Unexpected { cluster: session.cluster.clone(), why: error.to_string() }
-        })?;
+        let cluster = self
+            .cluster(&session.cluster)
+            .map_err(|error| ClusterError::Unexpected {
+                cluster: session.cluster.clone(),
+                why: error.to_string(),
+            })?;
         let Some(pod) = cluster.read_pod(&target_of(runtime)).await? else {
             return Ok(ShellState::PodGone);
         };
@@ -196,7 +201,10 @@ impl Sessions {
 /// A pod that was evicted, or whose node is lost, is still to be read; its shell is over with it,
 /// and that is not the shell's own exit (C-24).
 fn shell_state(pod: &PodFacts, container: &str) -> ShellState {
-    let over = matches!(pod.status.phase.as_str(), "Failed" | "Succeeded" | "Unknown");
+    let over = matches!(
+        pod.status.phase.as_str(),
+        "Failed" | "Succeeded" | "Unknown"
+    );
     match pod.container_state(container) {
         _ if over => ShellState::PodGone,
         ContainerState::Terminated { .. } if pod.is_terminating() => ShellState::PodGone,
@@ -223,7 +231,11 @@ pub(super) fn target_of(runtime: &Runtime) -> PodRef {
         .into_iter()
         .find(|object| object.kind == ObjectKind::LivePod)
         .map(|object| object.uid);
-    PodRef { namespace: session.namespace.clone(), name: session.pod.clone(), uid }
+    PodRef {
+        namespace: session.namespace.clone(),
+        name: session.pod.clone(),
+        uid,
+    }
 }
 
 #[cfg(test)]
@@ -242,12 +254,19 @@ mod tests {
             }]},
         });
         let pod = PodFacts::read(&pod).unwrap();
-        assert_eq!(shell_state(&pod, "debug-aaaaaaaaaaaa"), expected, "{phase} {deleted:?}");
+        assert_eq!(
+            shell_state(&pod, "debug-aaaaaaaaaaaa"),
+            expected,
+            "{phase} {deleted:?}"
+        );
     }
 
     #[test]
     fn a_shell_that_ends_with_its_pod_did_not_exit_by_itself() {
-        let (runs, over) = (json!({"running": {}}), json!({"terminated": {"exitCode": 137}}));
+        let (runs, over) = (
+            json!({"running": {}}),
+            json!({"terminated": {"exitCode": 137}}),
+        );
         check("Running", false, &runs, ShellState::Running);
         check("Running", false, &over, ShellState::Exited);
         check("Running", true, &runs, ShellState::Running);

@@ -33,7 +33,9 @@ impl Sessions {
             Claimed::Won(ended) => *ended,
             Claimed::Lost { now_in } => return Err(ApiError::Lost { now_in }),
             Claimed::Unknown => {
-                return Err(ApiError::NotFound("there is no session of this id".to_owned()));
+                return Err(ApiError::NotFound(
+                    "there is no session of this id".to_owned(),
+                ));
             }
         };
         if claim.was_opened() {
@@ -67,7 +69,9 @@ impl Sessions {
         id: &SessionId,
         reason: &EndReason,
     ) -> Result<Option<Session>, StoreError> {
-        let Some(session) = self.store.get(id).await? else { return Ok(None) };
+        let Some(session) = self.store.get(id).await? else {
+            return Ok(None);
+        };
         let claim: End = match end_by_system(&session, reason.clone(), self.clock.wall()) {
             Ok(claim) => claim,
             Err(refusal) => {
@@ -115,8 +119,11 @@ impl Sessions {
             }
         }
         let notes = (!taken.notes.is_empty()).then(|| taken.notes.join("; "));
-        let outcome =
-            Outcome { recycled: taken.recycled, recording: taken.recording.clone(), notes };
+        let outcome = Outcome {
+            recycled: taken.recycled,
+            recording: taken.recording.clone(),
+            notes,
+        };
         match self.store.note_outcome(id, &outcome).await {
             Ok(()) => {
                 tracing::info!(session = %id, recycled = ?taken.recycled, notes = taken.notes.len(),
@@ -137,7 +144,9 @@ impl Sessions {
         }
         runtime.cancelled.cancel();
         runtime.opening_is_over().await;
-        let taken = self.take_down(runtime.session(), Some(runtime), &reason.to_string()).await;
+        let taken = self
+            .take_down(runtime.session(), Some(runtime), &reason.to_string())
+            .await;
         tracing::warn!(session = %runtime.session().id, notes = taken.notes.len(),
             "taken down while the database is away");
         *lock(&runtime.owed_end) = Some(reason);
@@ -146,7 +155,9 @@ impl Sessions {
 
     /// Completes an end that struck while the database was away; the sweep calls it.
     pub(crate) async fn pay_owed_end(&self, runtime: &Arc<Runtime>) {
-        let Some(reason) = lock(&runtime.owed_end).clone() else { return };
+        let Some(reason) = lock(&runtime.owed_end).clone() else {
+            return;
+        };
         let id = &runtime.session().id;
         match self.claim_for_system(id, &reason).await {
             Ok(Some(ended)) => {

@@ -26,7 +26,9 @@ impl Sessions {
             let id = &runtime.session().id;
             let until = this.clock.elapsed() + LANDS_WITHIN;
             while this.clock.elapsed() < until && !runtime.abandoned.is_cancelled() {
-                this.clock.sleep_until(this.clock.elapsed() + LOOK_EVERY).await;
+                this.clock
+                    .sleep_until(this.clock.elapsed() + LOOK_EVERY)
+                    .await;
                 // While its own end is at it, there is nothing to look for.
                 if this.runtimes.get(id).is_none()
                     && let Err(error) = this.remove_latecomers(&runtime).await

@@ -62,9 +62,14 @@ impl Sessions {
         request: &SessionRequest,
         facts: &TargetFacts,
     ) -> Result<Admission, ApiError> {
-        let pod = facts.pod.as_ref().map(PodFacts::read).transpose().map_err(|error| {
-            ApiError::Unavailable(format!("the cluster's answer is not understood: {error}"))
-        })?;
+        let pod = facts
+            .pod
+            .as_ref()
+            .map(PodFacts::read)
+            .transpose()
+            .map_err(|error| {
+                ApiError::Unavailable(format!("the cluster's answer is not understood: {error}"))
+            })?;
         let judged = target::TargetFacts {
             namespace_labels: facts.namespace_labels.clone(),
             pod: pod.as_ref().map(target_pod),
@@ -79,8 +84,13 @@ impl Sessions {
         .tier;
         only_what_exists(tier, request.mode)?;
         let labels = facts.namespace_labels.as_ref();
-        let refusal =
-            fence_refusal(tier, &request.cluster, &request.namespace, labels, &self.settings);
+        let refusal = fence_refusal(
+            tier,
+            &request.cluster,
+            &request.namespace,
+            labels,
+            &self.settings,
+        );
         if let Some(refusal) = refusal {
             return Err(ApiError::Conflict(refusal.to_string()));
         }
@@ -99,7 +109,9 @@ impl Sessions {
             tier,
             sensitive: sensitive(&pod, &request.container, request.process_access, &mounts),
             pod_image: pod.container(&request.container).map(|c| c.image.clone()),
-            pod_image_id: pod.status_of(&request.container).map(|s| s.image_id.clone()),
+            pod_image_id: pod
+                .status_of(&request.container)
+                .map(|s| s.image_id.clone()),
         })
     }
 
@@ -111,9 +123,10 @@ impl Sessions {
     ) -> Result<(), ApiError> {
         let id = SessionId::parse(&"0".repeat(SESSION_ID_LENGTH))
             .map_err(|error| ApiError::Unavailable(error.to_string()))?;
-        let image = self.settings.debug_image().ok_or_else(|| {
-            ApiError::Unavailable("no debug image is configured".to_owned())
-        })?;
+        let image = self
+            .settings
+            .debug_image()
+            .ok_or_else(|| ApiError::Unavailable("no debug image is configured".to_owned()))?;
         debug_container(&DebugSpec {
             id: &id,
             image,
@@ -135,17 +148,24 @@ impl Sessions {
         admission: Admission,
     ) -> Result<Session, ApiError> {
         for _ in 0..DRAWS {
-            let Some(id) = SessionId::from_random(rand::random()) else { continue };
+            let Some(id) = SessionId::from_random(rand::random()) else {
+                continue;
+            };
             let now = self.clock.wall();
-            let opened =
-                open_session(request.clone(), admission.clone(), &caller.actor, now, id)?;
-            match self.store.insert(&opened.session, &self.settings.limits).await? {
+            let opened = open_session(request.clone(), admission.clone(), &caller.actor, now, id)?;
+            match self
+                .store
+                .insert(&opened.session, &self.settings.limits)
+                .await?
+            {
                 Inserted::Stored => return Ok(opened.session),
                 Inserted::IdTaken => {}
                 Inserted::OverLimit(refusal) => return Err(ApiError::OverLimit(refusal)),
             }
         }
-        Err(ApiError::Unavailable("no free session id was found; try again".to_owned()))
+        Err(ApiError::Unavailable(
+            "no free session id was found; try again".to_owned(),
+        ))
     }
 }
 

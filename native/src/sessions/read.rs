@@ -63,19 +63,16 @@ pub struct AppFacts {
 
 impl Sessions {
     /// The environment's newest sessions.
-    pub async fn list(
-        &self,
-        caller: &Caller,
-        app: &str,
-        env: &str,
-    ) -> Result<Listed, ApiError> {
+    pub async fn list(&self, caller: &Caller, app: &str, env: &str) -> Result<Listed, ApiError> {
         for (name, value) in [("app", app), ("env", env)] {
             if !is_plain_name(value, NAME_MAX) {
                 return Err(ApiError::Malformed(format!("`{name}` is not a name")));
             }
         }
         if caller.actor.app != app {
-            return Err(ApiError::NotFound(format!("app `{app}` has no sessions here")));
+            return Err(ApiError::NotFound(format!(
+                "app `{app}` has no sessions here"
+            )));
         }
         decisions::access::permitted(&caller.actor, Permission::Request)?;
         let rows = self.store.newest(app, env, NEWEST).await?;
@@ -90,7 +87,10 @@ impl Sessions {
     pub async fn show(&self, caller: &Caller, id: &SessionId) -> Result<Shown, ApiError> {
         let session = self.load(id).await?;
         may_see(&session, &caller.actor)?;
-        Ok(Shown { session: self.seen(session), about: self.about(caller) })
+        Ok(Shown {
+            session: self.seen(session),
+            about: self.about(caller),
+        })
     }
 
     /// Whose session it is.
@@ -116,7 +116,9 @@ impl Sessions {
         let session = self.load(id).await?;
         may_read_recording(&session, &caller.actor)?;
         let (Some(key), Some(sha256)) = (session.recording_key, session.recording_sha256) else {
-            return Err(ApiError::NotFound("this session has no recording".to_owned()));
+            return Err(ApiError::NotFound(
+                "this session has no recording".to_owned(),
+            ));
         };
         let (Some(bucket), Some(version)) = (session.recording_bucket, session.recording_version)
         else {
@@ -126,8 +128,17 @@ impl Sessions {
                     .to_owned(),
             ));
         };
-        let reading =
-            self.recorder.open(&Location { key, bucket, version }, &sha256).await?;
+        let reading = self
+            .recorder
+            .open(
+                &Location {
+                    key,
+                    bucket,
+                    version,
+                },
+                &sha256,
+            )
+            .await?;
         Ok((reading, sha256))
     }
 

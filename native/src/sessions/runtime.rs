@@ -114,7 +114,10 @@ impl Runtime {
 
     /// Notes where a step left it open whether the cluster did what it was asked for.
     pub(crate) fn note_doubt<T>(&self, outcome: &Result<T, ClusterError>) {
-        if matches!(outcome, Err(ClusterError::Away { .. } | ClusterError::Unexpected { .. })) {
+        if matches!(
+            outcome,
+            Err(ClusterError::Away { .. } | ClusterError::Unexpected { .. })
+        ) {
             self.in_doubt.store(true, Ordering::Relaxed);
         }
     }
@@ -127,7 +130,10 @@ impl Runtime {
     /// The ages that the sweep judges (spec 05).
     pub fn ages(&self, now: Elapsed) -> RuntimeAges {
         let past_deadline = now >= self.deadline();
-        let unsaved_for = self.recording.get().and_then(|recording| recording.unsaved_for(now));
+        let unsaved_for = self
+            .recording
+            .get()
+            .and_then(|recording| recording.unsaved_for(now));
         match self.terminal.get() {
             Some(terminal) => {
                 let ages = terminal.ages(now);

@@ -19,7 +19,9 @@ impl Sessions {
             return Ok(()); // its own end is at it
         }
         let held = self.store.objects(&session.id).await?;
-        let Ok(cluster) = self.cluster(&session.cluster) else { return Ok(()) };
+        let Ok(cluster) = self.cluster(&session.cluster) else {
+            return Ok(());
+        };
         let mut taken = Taken::default();
         let (kept, rest): (Vec<HeldObject>, Vec<HeldObject>) =
             held.into_iter().partition(|held| held.kept.is_some());
@@ -40,7 +42,8 @@ impl Sessions {
         if rest.is_empty() {
             return Ok(());
         }
-        self.take_back(session, cluster.as_ref(), &rest, &mut taken).await;
+        self.take_back(session, cluster.as_ref(), &rest, &mut taken)
+            .await;
         let about_objects = [GRANT_NOTE, POD_NOTE, MARK_NOTE, "pod is still terminating"];
         taken.notes.extend(notes_without(session, &about_objects));
         self.complete(session, &taken).await;
@@ -57,7 +60,9 @@ impl Sessions {
             }
         };
         for key in keys {
-            let Some(id) = session_of_key(&key) else { continue };
+            let Some(id) = session_of_key(&key) else {
+                continue;
+            };
             if self.runtimes.get(&id).is_none()
                 && let Err(error) = self.settle_recording(&id, &key).await
             {
@@ -67,7 +72,9 @@ impl Sessions {
     }
 
     async fn settle_recording(&self, id: &SessionId, key: &str) -> Result<(), StoreError> {
-        let Some(session) = self.store.get(id).await? else { return Ok(()) };
+        let Some(session) = self.store.get(id).await? else {
+            return Ok(());
+        };
         if session.state != State::Ended || recording_key(&session) != key {
             return Ok(());
         }
@@ -96,7 +103,16 @@ impl Sessions {
             }
         };
         let notes = (!notes.is_empty()).then(|| notes.join("; "));
-        self.store.note_outcome(id, &Outcome { recycled: None, recording, notes }).await
+        self.store
+            .note_outcome(
+                id,
+                &Outcome {
+                    recycled: None,
+                    recording,
+                    notes,
+                },
+            )
+            .await
     }
 }
 

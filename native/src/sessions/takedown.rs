@@ -12,9 +12,7 @@ use crate::ports::store::SavedRecording;
 use crate::recording::SpoolError;
 use decisions::grant::grant;
 use decisions::pod::PodFacts;
-use decisions::recycle::{
-    LivePod, RecycleDecision, RecycleFacts, recycle, removes_process_access,
-};
+use decisions::recycle::{LivePod, RecycleDecision, RecycleFacts, recycle, removes_process_access};
 use decisions::session::Session;
 use std::future::Future;
 use std::time::Duration;
@@ -69,7 +67,10 @@ impl Sessions {
             Err(error) => tracing::warn!(session = %session.id, %error, "from memory alone"),
         }
         match self.cluster(&session.cluster) {
-            Ok(cluster) => self.take_back(session, cluster.as_ref(), &objects, &mut taken).await,
+            Ok(cluster) => {
+                self.take_back(session, cluster.as_ref(), &objects, &mut taken)
+                    .await
+            }
             Err(error) if !objects.is_empty() => taken.notes.push(format!("{GRANT_NOTE}: {error}")),
             Err(_) => {}
         }
@@ -86,14 +87,19 @@ impl Sessions {
         taken: &mut Taken,
     ) {
         let mut pod_remains = false;
-        for object in objects.iter().filter(|object| object.kind == ObjectKind::LivePod) {
+        for object in objects
+            .iter()
+            .filter(|object| object.kind == ObjectKind::LivePod)
+        {
             if let Err(error) = self.recycle(session, cluster, object, taken).await {
                 pod_remains = true;
                 taken.notes.push(format!("{POD_NOTE}: {error}"));
             }
         }
         if pod_remains {
-            taken.notes.push(format!("{GRANT_NOTE}: it is what removes the pod"));
+            taken
+                .notes
+                .push(format!("{GRANT_NOTE}: it is what removes the pod"));
             return;
         }
         self.revoke(session, cluster, objects, taken).await;
@@ -130,15 +136,17 @@ impl Sessions {
             }
         };
         if removes_process_access(&facts, &decision) {
-            let untouched =
-                self.with_right(session, cluster, || cluster.annotate_process_access(&pod, None));
+            let untouched = self.with_right(session, cluster, || {
+                cluster.annotate_process_access(&pod, None)
+            });
             if let Err(error) = untouched.await {
                 taken.notes.push(format!("{MARK_NOTE}: {error}"));
             }
         }
         match decision {
             RecycleDecision::Delete { .. } => {
-                self.with_right(session, cluster, || cluster.delete_pod(&pod, None)).await?;
+                self.with_right(session, cluster, || cluster.delete_pod(&pod, None))
+                    .await?;
                 match cluster.await_gone(&pod, bound).await? {
                     Deleted::Gone | Deleted::Replaced => {
                         taken.recycled = Some(true);
@@ -190,7 +198,9 @@ impl Sessions {
             why: error.to_string(),
         })?;
         let controller = cluster.controller_facts(&read).await?;
-        let others = controller.other_ready_pods.and_then(|count| usize::try_from(count).ok());
+        let others = controller
+            .other_ready_pods
+            .and_then(|count| usize::try_from(count).ok());
         facts.pod = Some(LivePod::of(&parsed, others));
         facts.disruptions_allowed = controller.disruptions_allowed;
         facts.other_open_sessions = match self.store.others_on_pod(session).await {
@@ -207,7 +217,11 @@ impl Sessions {
                 && (&other.cluster, &other.namespace, &other.pod)
                     == (&session.cluster, &session.namespace, &session.pod)
         };
-        self.runtimes.all().iter().filter(|runtime| same(runtime.session())).count()
+        self.runtimes
+            .all()
+            .iter()
+            .filter(|runtime| same(runtime.session()))
+            .count()
     }
 
     /// C-18. Also what an unknown outcome may have left under the session's names (C-10a).
@@ -223,7 +237,10 @@ impl Sessions {
             .filter(|object| object.kind == ObjectKind::RoleBinding)
             .cloned()
             .collect();
-        match self.retry(|| cluster.find_grants(&session.namespace, &session.id)).await {
+        match self
+            .retry(|| cluster.find_grants(&session.namespace, &session.id))
+            .await
+        {
             Ok(found) => grants.extend(found.into_iter().filter(|g| !objects.contains(g))),
             Err(error) => taken.notes.push(format!("{GRANT_NOTE}: {error}")),
         }
@@ -234,7 +251,9 @@ impl Sessions {
                     taken.gone.push(object.uid);
                 }
                 Ok(Deleted::Terminating) => {
-                    taken.notes.push(format!("{GRANT_NOTE}: it has a finalizer"));
+                    taken
+                        .notes
+                        .push(format!("{GRANT_NOTE}: it has a finalizer"));
                 }
                 Err(error) => taken.notes.push(format!("{GRANT_NOTE}: {error}")),
             }
@@ -259,13 +278,17 @@ impl Sessions {
             Ok(Ok(settled)) => {
                 if settled.cut > 0 {
                     let cut = settled.cut;
-                    taken.notes.push(format!("recording cut by a torn last line of {cut} bytes"));
+                    taken
+                        .notes
+                        .push(format!("recording cut by a torn last line of {cut} bytes"));
                 }
                 taken.recording = Some(settled.saved);
             }
             Ok(Err(error)) => taken.notes.push(format!("{RECORDING_NOTE}: {error}")),
             Err(SpoolError::Missing) if session.recording_key.is_some() => {
-                taken.notes.push("recording ends with its last checkpoint".to_owned());
+                taken
+                    .notes
+                    .push("recording ends with its last checkpoint".to_owned());
             }
             Err(SpoolError::Missing) => {}
             Err(error) => taken.notes.push(format!("{RECORDING_NOTE}: {error}")),
@@ -295,14 +318,14 @@ impl Sessions {
         self.retry(step).await
     }
 
-    async fn retry_unless_forbidden<T, F>(
-        &self,
-        step: impl Fn() -> F,
-    ) -> Result<T, ClusterError>
+    async fn retry_unless_forbidden<T, F>(&self, step: impl Fn() -> F) -> Result<T, ClusterError>
     where
         F: Future<Output = Result<T, ClusterError>>,
     {
-        self.retrying(step, |error| matches!(error, ClusterError::Forbidden { .. })).await
+        self.retrying(step, |error| {
+            matches!(error, ClusterError::Forbidden { .. })
+        })
+        .await
     }
 
     /// Repeats a step with growing pauses until it succeeds or the bound passes (C-22).

@@ -44,9 +44,10 @@ impl PgStore {
             return Err(StoreError::NotOwner);
         }
         drop(client);
-        use crate::ports::Store;
-        Ok(match self.get(id).await? {
-            Some(session) => Claimed::Lost { now_in: session.state },
+        Ok(match self.one(id).await? {
+            Some(session) => Claimed::Lost {
+                now_in: session.state,
+            },
             None => Claimed::Unknown,
         })
     }
@@ -75,7 +76,12 @@ impl PgStore {
             "state = 'ended', approver = $4, ended_by = $4, ended_at = $5, decision_note = $6, \
              end_reason = $7",
             "state = 'requested' AND expires_at > $5",
-            &[&claim.approver.as_str(), &claim.at, &claim.decision_note, &reason],
+            &[
+                &claim.approver.as_str(),
+                &claim.at,
+                &claim.decision_note,
+                &reason,
+            ],
         )
         .await
     }
@@ -95,7 +101,11 @@ impl PgStore {
             &claim.id,
             "extended_at = $4, expires_at = $5",
             "state = 'active' AND extended_at IS NULL AND expires_at = $6",
-            &[&claim.extended_at, &claim.expires_at, &claim.from_expires_at],
+            &[
+                &claim.extended_at,
+                &claim.expires_at,
+                &claim.from_expires_at,
+            ],
         )
         .await
     }
@@ -107,7 +117,13 @@ impl PgStore {
             &claim.id,
             "state = 'ended', ended_at = $4, end_reason = $5, ended_by = $6",
             "state = $7 AND ($8::timestamptz IS NULL OR expires_at = $8)",
-            &[&claim.at, &claim.reason.to_string(), &by, &from, &claim.deadline],
+            &[
+                &claim.at,
+                &claim.reason.to_string(),
+                &by,
+                &from,
+                &claim.deadline,
+            ],
         )
         .await
     }
@@ -130,7 +146,12 @@ impl PgStore {
         let epoch = self.held_epoch();
         let mut client = self.client().await?;
         let transaction = client.transaction().await.map_err(away)?;
-        if transaction.query_opt(OWNED, &[&epoch, &self.owner]).await.map_err(away)?.is_none() {
+        if transaction
+            .query_opt(OWNED, &[&epoch, &self.owner])
+            .await
+            .map_err(away)?
+            .is_none()
+        {
             return Err(StoreError::NotOwner);
         }
         transaction
@@ -139,8 +160,7 @@ impl PgStore {
             .map_err(away)?;
         let counts = open_counts(&transaction, session).await?;
         let holder = process_access_holder(&transaction, session).await?;
-        if let Err(refusal) =
-            check_limits(counts, *limits, session.process_access, holder.as_ref())
+        if let Err(refusal) = check_limits(counts, *limits, session.process_access, holder.as_ref())
         {
             return Ok(Inserted::OverLimit(refusal));
         }
@@ -165,7 +185,9 @@ impl PgStore {
             .as_ref()
             .map(serde_json::to_string)
             .transpose()
-            .map_err(|error| StoreError::Unreadable { what: error.to_string() })?;
+            .map_err(|error| StoreError::Unreadable {
+                what: error.to_string(),
+            })?;
         self.fenced(
             &format!(
                 "WITH owner AS MATERIALIZED ({OWNED}) UPDATE breakglass_sessions SET \
@@ -195,11 +217,14 @@ impl PgStore {
     ) -> Result<(), StoreError> {
         let bytes = i64::try_from(saved.bytes).unwrap_or(i64::MAX);
         self.fenced(
+            // A recording only grows: a smaller one is an older version that comes late.
             &format!(
                 "WITH owner AS MATERIALIZED ({OWNED}) UPDATE breakglass_sessions SET \
                  recording_key = $4, recording_bucket = $5, recording_version = $6, \
-                 recording_sha256 = $7, recording_bytes = $8 \
-                 WHERE id = $3 AND EXISTS (SELECT 1 FROM owner)"
+                 recording_sha256 = $7, recording_bytes = {} \
+                 WHERE id = $3 AND coalesce(recording_bytes, 0) <= $8::int8 \
+                 AND EXISTS (SELECT 1 FROM owner)",
+                recording_bytes("$8::int8")
             ),
             &[
                 &id.as_str(),
@@ -219,20 +244,43 @@ impl PgStore {
         id: &SessionId,
         outcome: &Outcome,
     ) -> Result<(), StoreError> {
-        if let Some(saved) = &outcome.recording {
-            self.checkpoint(id, saved).await?;
-        }
+        let saved = outcome.recording.as_ref();
+        let bytes = saved.map(|saved| i64::try_from(saved.bytes).unwrap_or(i64::MAX));
         self.fenced(
             &format!(
                 "WITH owner AS MATERIALIZED ({OWNED}) UPDATE breakglass_sessions SET \
-                 recycled = coalesce($4, recycled), cleanup_notes = $5 \
-                 WHERE id = $3 AND state = 'ended' AND EXISTS (SELECT 1 FROM owner)"
+                 recycled = coalesce($4, recycled), cleanup_notes = $5, \
+                 recording_key = coalesce($6, recording_key), \
+                 recording_bucket = coalesce($7, recording_bucket), \
+                 recording_version = coalesce($8, recording_version), \
+                 recording_sha256 = coalesce($9, recording_sha256), \
+                 recording_bytes = {} \
+                 WHERE id = $3 AND state = 'ended' AND EXISTS (SELECT 1 FROM owner)",
+                recording_bytes("coalesce($10::int8, recording_bytes)")
             ),
-            &[&id.as_str(), &outcome.recycled, &outcome.notes],
+            &[
+                &id.as_str(),
+                &outcome.recycled,
+                &outcome.notes,
+                &saved.map(|saved| &saved.key),
+                &saved.map(|saved| &saved.bucket),
+                &saved.map(|saved| &saved.version),
+                &saved.map(|saved| &saved.sha256),
+                &bytes,
+            ],
         )
         .await
         .map(|_| ())
     }
+}
+
+/// A size for its column. An older table's is a 4-byte integer, for which a larger one is cut off:
+/// a size that is too small costs less than a recording that the row does not name.
+fn recording_bytes(value: &str) -> String {
+    format!(
+        "CASE WHEN pg_typeof(recording_bytes) = 'integer'::regtype \
+         THEN least({value}, 2147483647) ELSE {value} END"
+    )
 }
 
 /// What counts as open, as `decisions::limits::is_open` says; `$1` is the time.
@@ -262,7 +310,11 @@ async fn open_counts(
         let counted: i64 = row.try_get(column).map_err(away)?;
         Ok(u32::try_from(counted).unwrap_or(u32::MAX))
     };
-    Ok(OpenCounts { of_user: count(0)?, of_app: count(1)?, on_cluster: count(2)? })
+    Ok(OpenCounts {
+        of_user: count(0)?,
+        of_app: count(1)?,
+        on_cluster: count(2)?,
+    })
 }
 
 async fn process_access_holder(
@@ -275,14 +327,20 @@ async fn process_access_holder(
                 "SELECT id FROM breakglass_sessions WHERE {OPEN} AND process_access \
                  AND cluster = $2 AND namespace = $3 AND pod = $4 LIMIT 1"
             ),
-            &[&session.created_at, &session.cluster, &session.namespace, &session.pod],
+            &[
+                &session.created_at,
+                &session.cluster,
+                &session.namespace,
+                &session.pod,
+            ],
         )
         .await
         .map_err(away)?;
     let Some(row) = row else { return Ok(None) };
     let id: String = row.try_get(0).map_err(away)?;
-    let id = SessionId::parse(&id)
-        .map_err(|_| StoreError::Unreadable { what: "a session's id".to_owned() })?;
+    let id = SessionId::parse(&id).map_err(|_| StoreError::Unreadable {
+        what: "a session's id".to_owned(),
+    })?;
     Ok(Some(id))
 }
 
@@ -300,7 +358,7 @@ async fn insert(
              requester, tier, duration_minutes, glass_broken, review_state, created_at, \
              started_at, expires_at, sensitive, hold_app, pod_image, pod_image_id, state) \
              VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11::text::json, $12, $13, $14, \
-             $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27)",
+             $15, $16, $17::int4, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27)",
             &[
                 &session.id.as_str(),
                 &session.app,

@@ -4,13 +4,16 @@ use crate::ports::StoreError;
 use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 /// Connections of this process at most (an idle one is kept: there are few).
 const POOL_SIZE: usize = 5;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// What a pooled connection may take to show that it still answers, before another is made.
+const RECYCLE_TIMEOUT: Duration = Duration::from_secs(2);
 /// What a statement may take, and a transaction may idle, on the server.
 const SERVER_LIMITS: &str = "-c statement_timeout=10000 \
     -c idle_in_transaction_session_timeout=10000 -c lock_timeout=8000";
@@ -97,12 +100,16 @@ pub(super) fn pool(config: &DatabaseConfig) -> Result<Pool, StoreError> {
     }
     let mut options = SERVER_LIMITS.to_owned();
     if let Some(schema) = &config.schema {
-        // Escaped as libpq does, so that a schema's name cannot add options.
-        let escaped = schema.replace('\\', "\\\\").replace(' ', "\\ ");
+        // Quoted as a name, and escaped as libpq does, so that a name cannot add options.
+        let quoted = format!("\"{}\"", schema.replace('"', "\"\""));
+        let escaped = quoted.replace('\\', "\\\\").replace(' ', "\\ ");
         options.push_str(&format!(" -c search_path={escaped}"));
     }
     postgres.options(&options);
-    let manager_config = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+    // Verified: a connection whose other end hangs is thrown away, and not handed out again.
+    let manager_config = ManagerConfig {
+        recycling_method: RecyclingMethod::Verified,
+    };
     let manager = match config.tls {
         TlsMode::Disable => {
             postgres.ssl_mode(tokio_postgres::config::SslMode::Disable);
@@ -110,7 +117,8 @@ pub(super) fn pool(config: &DatabaseConfig) -> Result<Pool, StoreError> {
         }
         TlsMode::VerifyFull => {
             postgres.ssl_mode(tokio_postgres::config::SslMode::Require);
-            let tls = MakeRustlsConnect::new(tls_config(config)?);
+            let tls = tls_config(config).map_err(|error| StoreError::Away(Box::new(error)))?;
+            let tls = MakeRustlsConnect::new(tls);
             Manager::from_config(postgres, tls, manager_config)
         }
     };
@@ -119,26 +127,72 @@ pub(super) fn pool(config: &DatabaseConfig) -> Result<Pool, StoreError> {
         .runtime(Runtime::Tokio1)
         .wait_timeout(Some(Duration::from_secs(5)))
         .create_timeout(Some(CONNECT_TIMEOUT))
-        .recycle_timeout(Some(CONNECT_TIMEOUT))
+        .recycle_timeout(Some(RECYCLE_TIMEOUT))
         .build()
         .map_err(|error| StoreError::Away(Box::new(error)))
 }
 
-fn tls_config(config: &DatabaseConfig) -> Result<rustls::ClientConfig, StoreError> {
-    use rustls::pki_types::{CertificateDer, pem::PemObject};
-    let away = |error: Box<dyn std::error::Error + Send + Sync>| StoreError::Away(error);
+/// Why the certificates for the connection to the database cannot be used.
+#[derive(Debug, thiserror::Error)]
+enum CertificateError {
+    #[error("`{}` cannot be read as PEM certificates", .path.display())]
+    Unreadable {
+        path: PathBuf,
+        #[source]
+        source: rustls::pki_types::pem::Error,
+    },
+    #[error("`{}` holds a certificate that cannot be used", .path.display())]
+    Unusable {
+        path: PathBuf,
+        #[source]
+        source: rustls::Error,
+    },
+    #[error("`{}` holds no certificate", .path.display())]
+    Empty { path: PathBuf },
+    #[error("the TLS library refuses its own defaults")]
+    Defaults(#[source] rustls::Error),
+}
+
+fn tls_config(config: &DatabaseConfig) -> Result<rustls::ClientConfig, CertificateError> {
     let mut roots = rustls::RootCertStore::empty();
     match &config.ca_file {
-        Some(path) => {
-            let certificates = CertificateDer::pem_file_iter(path).map_err(|e| away(e.into()))?;
-            for certificate in certificates {
-                let certificate = certificate.map_err(|e| away(e.into()))?;
-                roots.add(certificate).map_err(|e| away(e.into()))?;
-            }
-        }
+        Some(path) => add_certificates(&mut roots, path)?,
         None => {
             roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         }
     }
-    Ok(rustls::ClientConfig::builder().with_root_certificates(roots).with_no_client_auth())
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let client = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(CertificateError::Defaults)?;
+    Ok(client.with_root_certificates(roots).with_no_client_auth())
 }
+
+/// Adds every certificate of a file, which must hold one: without any, nothing is ever trusted, and
+/// that is better said at start.
+fn add_certificates(
+    roots: &mut rustls::RootCertStore,
+    path: &Path,
+) -> Result<(), CertificateError> {
+    use rustls::pki_types::{CertificateDer, pem::PemObject};
+    let path = path.to_owned();
+    let unreadable = |source| CertificateError::Unreadable {
+        path: path.clone(),
+        source,
+    };
+    for certificate in CertificateDer::pem_file_iter(&path).map_err(unreadable)? {
+        roots
+            .add(certificate.map_err(unreadable)?)
+            .map_err(|source| CertificateError::Unusable {
+                path: path.clone(),
+                source,
+            })?;
+    }
+    if roots.is_empty() {
+        return Err(CertificateError::Empty { path });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -20,18 +20,19 @@ pub(super) const NO_EPOCH: i64 = -1;
 
 impl PgStore {
     pub(super) async fn take_or_renew(&self) -> Result<Lease, StoreError> {
-        let held = self.epoch.load(Ordering::SeqCst);
         let client = self.client().await?;
+        // By the owner's name, which is this process's alone: a taking whose answer was lost is
+        // found here, and nobody can have been in between.
         let renewed = client
-            .execute(
-                "UPDATE breakglass_owner SET expires_at = now() + $3::int8 * interval '1 second' \
-                 WHERE epoch = $1 AND owner = $2",
-                &[&held, &self.owner, &LEASE_SECONDS],
+            .query_opt(
+                "UPDATE breakglass_owner SET expires_at = now() + $2::int8 * interval '1 second' \
+                 WHERE owner = $1 RETURNING epoch",
+                &[&self.owner, &LEASE_SECONDS],
             )
             .await
             .map_err(away)?;
-        if renewed == 1 {
-            return Ok(Lease::Held { epoch: held });
+        if let Some(row) = renewed {
+            return self.hold(&row);
         }
         self.epoch.store(NO_EPOCH, Ordering::SeqCst);
         let taken = client
@@ -43,20 +44,26 @@ impl PgStore {
             )
             .await
             .map_err(away)?;
-        let Some(row) = taken else { return Ok(Lease::HeldByAnother) };
+        match taken {
+            Some(row) => self.hold(&row),
+            None => Ok(Lease::HeldByAnother),
+        }
+    }
+
+    fn hold(&self, row: &tokio_postgres::Row) -> Result<Lease, StoreError> {
         let epoch: i64 = row.try_get(0).map_err(away)?;
         self.epoch.store(epoch, Ordering::SeqCst);
         Ok(Lease::Held { epoch })
     }
 
     pub(super) async fn release(&self) -> Result<(), StoreError> {
-        let held = self.epoch.swap(NO_EPOCH, Ordering::SeqCst);
+        self.epoch.store(NO_EPOCH, Ordering::SeqCst);
         let client = self.client().await?;
+        // The name goes too, so that taking it again is a taking over like any other's.
         client
             .execute(
-                "UPDATE breakglass_owner SET expires_at = '-infinity' \
-                 WHERE epoch = $1 AND owner = $2",
-                &[&held, &self.owner],
+                "UPDATE breakglass_owner SET owner = '', expires_at = '-infinity' WHERE owner = $1",
+                &[&self.owner],
             )
             .await
             .map_err(away)?;

@@ -21,7 +21,10 @@ const TABLE: &str = "CREATE TABLE IF NOT EXISTS breakglass_schema (\
 pub(super) async fn migrate(client: &mut Object) -> Result<(), StoreError> {
     let transaction = client.transaction().await.map_err(away)?;
     // Another process may be migrating: its steps are short.
-    transaction.execute("SELECT pg_advisory_xact_lock($1)", &[&LOCK]).await.map_err(away)?;
+    transaction
+        .execute("SELECT pg_advisory_xact_lock($1)", &[&LOCK])
+        .await
+        .map_err(away)?;
     transaction.batch_execute(TABLE).await.map_err(away)?;
     let applied = transaction
         .query("SELECT version, checksum FROM breakglass_schema", &[])

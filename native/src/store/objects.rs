@@ -54,10 +54,7 @@ impl PgStore {
         .map(|_| ())
     }
 
-    pub(super) async fn held_objects(
-        &self,
-        id: &SessionId,
-    ) -> Result<Vec<HeldObject>, StoreError> {
+    pub(super) async fn held_objects(&self, id: &SessionId) -> Result<Vec<HeldObject>, StoreError> {
         let client = self.client().await?;
         let statement = client
             .prepare_cached(
@@ -66,30 +63,43 @@ impl PgStore {
             )
             .await
             .map_err(away)?;
-        let found = client.query(&statement, &[&id.as_str()]).await.map_err(away)?;
+        let found = client
+            .query(&statement, &[&id.as_str()])
+            .await
+            .map_err(away)?;
         found.iter().map(held).collect()
     }
 
     pub(super) async fn take_unsettled(&self, limit: u32) -> Result<Vec<Session>, StoreError> {
         let sql = format!(
-            "WITH due AS (SELECT o.session_id, min(coalesce(o.checked_at, '-infinity')) AS seen \
+            "WITH owner AS MATERIALIZED ({OWNED}), \
+             due AS (SELECT o.session_id, min(coalesce(o.checked_at, '-infinity')) AS seen \
                FROM breakglass_objects o JOIN breakglass_sessions s ON s.id = o.session_id \
-               WHERE s.state = 'ended' GROUP BY o.session_id ORDER BY seen, o.session_id \
-               LIMIT $1), \
+               WHERE s.state = 'ended' AND EXISTS (SELECT 1 FROM owner) \
+               GROUP BY o.session_id ORDER BY seen, o.session_id LIMIT $3), \
              marked AS (UPDATE breakglass_objects SET checked_at = now() \
-               WHERE session_id IN (SELECT session_id FROM due) RETURNING session_id) \
-             SELECT {} FROM breakglass_sessions \
-             WHERE id IN (SELECT session_id FROM marked) ORDER BY ended_at, id",
+               WHERE session_id IN (SELECT session_id FROM due)) \
+             SELECT {} FROM due JOIN breakglass_sessions ON id = session_id \
+             ORDER BY seen, id",
             rows::COLUMNS
         );
-        self.sessions(&sql, &[&i64::from(limit)]).await
+        let epoch = self.held_epoch();
+        let found = self
+            .sessions(&sql, &[&epoch, &self.owner, &i64::from(limit)])
+            .await?;
+        if found.is_empty() && !self.owns(&self.client().await?, epoch).await? {
+            return Err(StoreError::NotOwner);
+        }
+        Ok(found)
     }
 }
 
 fn held(row: &Row) -> Result<HeldObject, StoreError> {
     let text = |column: &str| row.try_get::<_, String>(column).map_err(away);
     let uid = text("uid")?;
-    let unreadable = |column| StoreError::Unreadable { what: format!("object {uid}, {column}") };
+    let unreadable = |column| StoreError::Unreadable {
+        what: format!("object {uid}, {column}"),
+    };
     Ok(HeldObject {
         object: MadeObject {
             session: SessionId::parse(&text("session_id")?)
@@ -113,7 +123,11 @@ fn kind_text(kind: ObjectKind) -> &'static str {
 }
 
 fn kind(text: &str) -> Option<ObjectKind> {
-    [ObjectKind::RoleBinding, ObjectKind::CopyPod, ObjectKind::LivePod]
-        .into_iter()
-        .find(|kind| kind_text(*kind) == text)
+    [
+        ObjectKind::RoleBinding,
+        ObjectKind::CopyPod,
+        ObjectKind::LivePod,
+    ]
+    .into_iter()
+    .find(|kind| kind_text(*kind) == text)
 }

@@ -12,14 +12,17 @@ use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
 
 /// The columns of a row, as every query returns them. The casts make an older table's types
-/// (knex: integer for a size, text for JSON) read as this version's.
+/// (knex: integer for a size, text for JSON) read as this version's; an ended row has no deadline
+/// any more, and an older version may have left it empty.
 pub(super) const COLUMNS: &str = "id, app, env, cluster, namespace, pod, container, mode, \
     coalesce(process_access, false) AS process_access, \
     coalesce(volume_access, false) AS volume_access, volumes::text AS volumes, \
     coalesce(recycle_last_pod, false) AS recycle_last_pod, recycled, reason, ticket_url, \
     requester, tier, duration_minutes::int4 AS duration_minutes, approver, approved_at, \
     decision_note, coalesce(glass_broken, false) AS glass_broken, review_state, reviewed_by, \
-    reviewed_at, review_note, created_at, started_at, extended_at, expires_at, ended_at, \
+    reviewed_at, review_note, created_at, started_at, extended_at, \
+    CASE WHEN state = 'ended' THEN coalesce(expires_at, ended_at, created_at) ELSE expires_at END \
+    AS expires_at, ended_at, \
     end_reason, ended_by, role_binding, copy_pod, debug_container, recording_key, \
     recording_sha256, recording_bytes::int8 AS recording_bytes, recording_bucket, \
     recording_version, coalesce(sensitive, false) AS sensitive, \
@@ -30,7 +33,10 @@ pub(super) const COLUMNS: &str = "id, app, env, cluster, namespace, pod, contain
 
 /// Reads one row.
 pub(super) fn session(row: &Row) -> Result<Session, StoreError> {
-    let row = Reader { id: text_or_unknown(row), row };
+    let row = Reader {
+        id: text_or_unknown(row),
+        row,
+    };
     Ok(Session {
         id: SessionId::parse(&row.get::<String>("id")?).map_err(|_| row.unreadable("id"))?,
         app: row.get("app")?,
@@ -100,7 +106,8 @@ pub(super) fn word(value: &impl Serialize) -> String {
 }
 
 fn text_or_unknown(row: &Row) -> String {
-    row.try_get::<_, String>("id").unwrap_or_else(|_| "?".to_owned())
+    row.try_get::<_, String>("id")
+        .unwrap_or_else(|_| "?".to_owned())
 }
 
 struct Reader<'a> {
@@ -110,11 +117,15 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn unreadable(&self, column: &str) -> StoreError {
-        StoreError::Unreadable { what: format!("session {}, column {column}", self.id) }
+        StoreError::Unreadable {
+            what: format!("session {}, column {column}", self.id),
+        }
     }
 
     fn get<'r, T: FromSql<'r>>(&'r self, column: &str) -> Result<T, StoreError> {
-        self.row.try_get(column).map_err(|_| self.unreadable(column))
+        self.row
+            .try_get(column)
+            .map_err(|_| self.unreadable(column))
     }
 
     fn time(&self, column: &str) -> Result<Option<Timestamp>, StoreError> {
@@ -122,15 +133,20 @@ impl Reader<'_> {
     }
 
     fn user(&self, column: &str) -> Result<Option<UserRef>, StoreError> {
-        Ok(self.get::<Option<String>>(column)?.map(|text| UserRef::new(&text)))
+        Ok(self
+            .get::<Option<String>>(column)?
+            .map(|text| UserRef::new(&text)))
     }
 
     fn word<T: DeserializeOwned>(&self, column: &str) -> Result<T, StoreError> {
-        self.optional_word(column)?.ok_or_else(|| self.unreadable(column))
+        self.optional_word(column)?
+            .ok_or_else(|| self.unreadable(column))
     }
 
     fn optional_word<T: DeserializeOwned>(&self, column: &str) -> Result<Option<T>, StoreError> {
-        let Some(text) = self.get::<Option<String>>(column)? else { return Ok(None) };
+        let Some(text) = self.get::<Option<String>>(column)? else {
+            return Ok(None);
+        };
         serde_json::from_value(serde_json::Value::String(text))
             .map(Some)
             .map_err(|_| self.unreadable(column))
@@ -138,7 +154,9 @@ impl Reader<'_> {
 
     /// The volumes; what an older version wrote in another shape is shown as it was written.
     fn volumes(&self) -> Result<Vec<MountedVolume>, StoreError> {
-        let Some(text) = self.get::<Option<String>>("volumes")? else { return Ok(Vec::new()) };
+        let Some(text) = self.get::<Option<String>>("volumes")? else {
+            return Ok(Vec::new());
+        };
         let values: Option<Vec<serde_json::Value>> =
             serde_json::from_str(&text).map_err(|_| self.unreadable("volumes"))?;
         Ok(values.unwrap_or_default().into_iter().map(volume).collect())

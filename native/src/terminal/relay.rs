@@ -382,6 +382,11 @@ impl Relay {
             }
             return;
         }
+        // Whoever resizes and then types means the keys for the new size.
+        if let Some(size) = self.wanted_size.take() {
+            self.timers.clear(Timer::Resize);
+            self.apply_size(now, size);
+        }
         if self.launch != Launch::Done {
             self.launch(now);
         }

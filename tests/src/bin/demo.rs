@@ -115,12 +115,9 @@ async fn by_hand(stage: &Stage) -> Result<bool, StageError> {
         person.json(&["session", "end", opened.id()]).await?;
     }
     say("waiting until the pod is replaced and the recording is saved");
-    let row = tokio::time::timeout(
-        Duration::from_secs(150),
-        smoke::ended(&person, opened.id()),
-    )
-    .await
-    .map_err(|_| StageError::new("the end is not complete"))??;
+    let row = tokio::time::timeout(Duration::from_secs(150), smoke::ended(&person, opened.id()))
+        .await
+        .map_err(|_| StageError::new("the end is not complete"))??;
     report(stage, &person, &opened, &row, existed).await
 }
 
@@ -134,7 +131,12 @@ async fn report(
     let id = opened.id();
     let grant = format!("tower-breakglass-{id}");
     let namespace = &stage.place.target.namespace;
-    let gone = stage.place.witness.role_binding(namespace, &grant).await?.is_none();
+    let gone = stage
+        .place
+        .witness
+        .role_binding(namespace, &grant)
+        .await?
+        .is_none();
     let cast = stage.dir().join(format!("{id}.cast"));
     let out = cast.display().to_string();
     let got = person.run(&["recording", "get", id, "--out", &out]).await?;
@@ -149,7 +151,12 @@ async fn report(
         binary.display(),
     ));
     let ok = existed && gone && got.status.success();
-    let seen = Seen { session: id.to_owned(), grant_existed: existed, grant_gone: gone, ..Seen::default() };
+    let seen = Seen {
+        session: id.to_owned(),
+        grant_existed: existed,
+        grant_gone: gone,
+        ..Seen::default()
+    };
     answer(&serde_json::json!({"ok": ok, "session": seen.session, "recording": out}));
     Ok(ok)
 }

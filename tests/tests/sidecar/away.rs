@@ -32,9 +32,16 @@ async fn a_database_that_is_away_refuses_requests_and_keeps_terminals_and_deadli
     ] {
         let (status, answer) = stand.as_user(crate::stand::ALICE, method, path, body).await;
         assert_eq!(status, 503, "{method} {path}: {answer}");
-        assert_eq!(answer["error"]["name"], "ServiceUnavailableError", "{answer}");
+        assert_eq!(
+            answer["error"]["name"], "ServiceUnavailableError",
+            "{answer}"
+        );
     }
-    assert!(asked.elapsed() < 4 * Duration::from_secs(10), "{:?}", asked.elapsed());
+    assert!(
+        asked.elapsed() < 4 * Duration::from_secs(10),
+        "{:?}",
+        asked.elapsed()
+    );
     let (status, _) = get(&stand.socket(), "/healthz").await.expect("an answer");
     assert_eq!(status, 200, "alive");
     let (status, readiness) = get(&stand.socket(), "/readyz").await.expect("an answer");
@@ -48,11 +55,23 @@ async fn a_database_that_is_away_refuses_requests_and_keeps_terminals_and_deadli
     assert!(terminal.frames("detached").is_empty());
     stand.sidecar.clock.advance(2 * MINUTE);
     assert_eq!(terminal.until_ended().await, "expired");
-    stand.until("the grant's removal", || stand.grants().is_empty()).await;
-    stand.until("the pod's replacement", || !stand.has_pod(&open.uid)).await;
-    stand.until("the end of every process", || stand.standin.processes().is_empty()).await;
+    stand
+        .until("the grant's removal", || stand.grants().is_empty())
+        .await;
+    stand
+        .until("the pod's replacement", || !stand.has_pod(&open.uid))
+        .await;
+    stand
+        .until("the end of every process", || {
+            stand.standin.processes().is_empty()
+        })
+        .await;
 
-    stand.own_postgres().start_again().await.expect("Postgres starts");
+    stand
+        .own_postgres()
+        .start_again()
+        .await
+        .expect("Postgres starts");
     stand.sweep().await;
     let row = stand.ended(&open.id).await;
     assert_eq!(row["end_reason"], "expired");
@@ -74,7 +93,11 @@ async fn a_database_that_restarts_ends_nothing() {
     stand.own_postgres().stop().await.expect("Postgres stops");
     stand.sidecar.clock.advance(MINUTE);
     terminal.echo().await;
-    stand.own_postgres().start_again().await.expect("Postgres starts");
+    stand
+        .own_postgres()
+        .start_again()
+        .await
+        .expect("Postgres starts");
     stand.sweep().await;
     stand.sweep().await;
     terminal.echo().await;
@@ -96,7 +119,10 @@ fn break_folder(folder: &Path) -> Broken {
         std::fs::rename(folder, &aside).expect("moved aside");
     }
     std::fs::write(folder, "not a folder").expect("a file in its place");
-    Broken { folder: folder.to_owned(), aside }
+    Broken {
+        folder: folder.to_owned(),
+        aside,
+    }
 }
 
 impl Broken {
@@ -113,7 +139,9 @@ async fn without_recordings_no_session_opens_and_no_cluster_is_touched() {
     let stand = Plan::new().start().await;
     let writes = || {
         let requests = stand.standin.requests();
-        requests.iter().filter(|r| ["create", "patch", "delete"].contains(&r.verb.as_str()))
+        requests
+            .iter()
+            .filter(|r| ["create", "patch", "delete"].contains(&r.verb.as_str()))
             .filter(|r| !r.path.contains("selfsubjectreviews"))
             .count()
     };
@@ -123,13 +151,19 @@ async fn without_recordings_no_session_opens_and_no_cluster_is_touched() {
         let (status, answer) = stand.post("/v1/sessions", Some(&stand.request())).await;
         assert_eq!(status, 503, "{what}: {answer}");
         let message = answer["error"]["message"].as_str().unwrap_or_default();
-        assert!(message.starts_with("recordings are unavailable"), "{what}: {answer}");
+        assert!(
+            message.starts_with("recordings are unavailable"),
+            "{what}: {answer}"
+        );
         assert_eq!(writes(), 0, "{what}");
         for row in stand.rows().await {
             let id = row["id"].as_str().expect("an id");
             let row = stand.ended(id).await;
             let reason = row["end_reason"].as_str().unwrap_or_default();
-            assert!(reason.starts_with("failed to start: recordings are unavailable"), "{reason}");
+            assert!(
+                reason.starts_with("failed to start: recordings are unavailable"),
+                "{reason}"
+            );
         }
         broken.mend();
         stand.assert_nothing_is_left().await;
@@ -149,17 +183,29 @@ async fn qr10_a_spool_that_cannot_be_written_ends_the_session_at_once() {
     let shown = terminal.echo().await;
     // What was written so far is saved, so that the row has something to show.
     stand.pass(Duration::from_secs(11)).await;
-    stand.until("a checkpoint", || checkpoints(&stand, &open.id) >= 2).await;
+    stand
+        .until("a checkpoint", || checkpoints(&stand, &open.id) >= 2)
+        .await;
     let spool = spool_of(&stand, &open.id);
     std::fs::remove_file(&spool).expect("the spool is gone");
     terminal.type_in("echo nobody-$((1 + 1))-sees-this\n").await;
-    assert_eq!(terminal.until_ended().await, "recording could not be written");
+    assert_eq!(
+        terminal.until_ended().await,
+        "recording could not be written"
+    );
     terminal.until_closed().await;
     assert!(!terminal.output().contains("nobody-2-sees-this"));
     let row = stand.ended(&open.id).await;
     assert_eq!(row["end_reason"], "recording could not be written");
-    assert!(stand.recording(&row).contains(&shown), "the last checkpoint is kept");
-    assert_eq!(stand.row(&other.id).await["state"], "active", "others go on");
+    assert!(
+        stand.recording(&row).contains(&shown),
+        "the last checkpoint is kept"
+    );
+    assert_eq!(
+        stand.row(&other.id).await["state"],
+        "active",
+        "others go on"
+    );
     stand.attach(&other.id).await.echo().await;
     stand.end(&other.id).await;
     stand.ended(&other.id).await;
@@ -169,14 +215,26 @@ async fn qr10_a_spool_that_cannot_be_written_ends_the_session_at_once() {
 fn spool_of(stand: &Stand, id: &str) -> PathBuf {
     let spools = stand.spools();
     let named = |path: &&PathBuf| path.to_string_lossy().contains(id);
-    spools.iter().find(named).unwrap_or_else(|| panic!("no spool of {id}: {spools:?}")).clone()
+    spools
+        .iter()
+        .find(named)
+        .unwrap_or_else(|| panic!("no spool of {id}: {spools:?}"))
+        .clone()
 }
 
 fn checkpoints(stand: &Stand, id: &str) -> usize {
-    let folder = stand.settings.recordings().join(format!("shop/dev/{id}.cast"));
-    let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
+    let folder = stand
+        .settings
+        .recordings()
+        .join(format!("shop/dev/{id}.cast"));
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return 0;
+    };
     let is_version = |name: String| name.len() == 10 && name.bytes().all(|b| b.is_ascii_digit());
-    entries.flatten().filter(|e| is_version(e.file_name().to_string_lossy().into_owned())).count()
+    entries
+        .flatten()
+        .filter(|e| is_version(e.file_name().to_string_lossy().into_owned()))
+        .count()
 }
 
 #[tokio::test]
@@ -197,10 +255,17 @@ async fn a_store_that_is_away_at_the_end_gets_the_recording_from_a_later_sweep()
 
     broken.mend();
     stand.sweep().await;
-    let row = stand.row_when(&open.id, "the save", |row| row["cleanup_notes"].is_null()).await;
+    let row = stand
+        .row_when(&open.id, "the save", |row| row["cleanup_notes"].is_null())
+        .await;
     let recording = stand.recording(&row);
-    assert!(recording.contains(&shown) && recording.contains("ended by user"), "{recording}");
-    stand.until("the spool's end", || stand.spools().is_empty()).await;
+    assert!(
+        recording.contains(&shown) && recording.contains("ended by user"),
+        "{recording}"
+    );
+    stand
+        .until("the spool's end", || stand.spools().is_empty())
+        .await;
     let caller = crate::stand::caller(crate::stand::ALICE, "shop");
     let path = format!("/v1/sessions/{}/recording", open.id);
     let socket = stand.socket();
@@ -218,22 +283,39 @@ async fn a_sidecar_that_stops_tells_its_terminals_keeps_its_spools_and_gives_the
     let shown = terminal.echo().await;
     let began = tokio::time::Instant::now();
     stand.sidecar.app.shut_down("the backend restarts").await;
-    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    assert!(
+        began.elapsed() < Duration::from_secs(10),
+        "{:?}",
+        began.elapsed()
+    );
     let told = terminal.until_frame("detached").await;
     assert_eq!(told["reason"], "the backend restarts");
     terminal.until_closed().await;
-    assert!(terminal.frames("ended").is_empty(), "the session is not over");
+    assert!(
+        terminal.frames("ended").is_empty(),
+        "the session is not over"
+    );
 
     assert_eq!(stand.row(&open.id).await["state"], "active");
     let spool = std::fs::read_to_string(spool_of(&stand, &open.id)).expect("the spool");
     assert!(spool.contains(&shown));
-    assert!(checkpoints(&stand, &open.id) >= 2, "what was recorded is saved");
+    assert!(
+        checkpoints(&stand, &open.id) >= 2,
+        "what was recorded is saved"
+    );
     assert_eq!(stand.grants().len(), 1, "no effect on the cluster");
     assert!(!stand.standin.processes().is_empty());
     let free = "SELECT expires_at < now() FROM breakglass_owner";
-    let row = stand.sql().await.query_one(free, &[]).await.expect("the lease");
+    let row = stand
+        .sql()
+        .await
+        .query_one(free, &[])
+        .await
+        .expect("the lease");
     assert!(row.get::<_, bool>(0), "another sidecar need not wait");
-    stand.until("the socket's end", || !stand.socket().exists()).await;
+    stand
+        .until("the socket's end", || !stand.socket().exists())
+        .await;
     assert!(began.elapsed() < SOON);
 }
 
@@ -253,8 +335,14 @@ async fn a_second_sidecar_stands_by_and_takes_over_when_the_first_stops() {
     stand.sidecar.app.shut_down("the backend restarts").await;
     second.until_ready().await;
     // What it finds active and cannot go on with, it ends and cleans up.
-    let row = stand.row_when(&open.id, "the end", |row| row["state"] == "ended").await;
+    let row = stand
+        .row_when(&open.id, "the end", |row| row["state"] == "ended")
+        .await;
     assert_eq!(row["end_reason"], "backend restarted during the session");
-    stand.until("the grant's removal", || stand.grants().is_empty()).await;
-    stand.until("the pod's replacement", || !stand.has_pod(&open.uid)).await;
+    stand
+        .until("the grant's removal", || stand.grants().is_empty())
+        .await;
+    stand
+        .until("the pod's replacement", || !stand.has_pod(&open.uid))
+        .await;
 }

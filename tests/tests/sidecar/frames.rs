@@ -28,8 +28,16 @@ async fn a_frame_that_is_not_understood_is_refused_and_the_session_goes_on() {
         terminal.send_raw(frame).await;
     }
     terminal.echo().await;
-    assert_eq!(terminal.frames("error").len(), count, "{:?}", terminal.frames("error"));
-    assert!(!terminal.output().contains("typed-in-binary"), "nothing of them is passed on");
+    assert_eq!(
+        terminal.frames("error").len(),
+        count,
+        "{:?}",
+        terminal.frames("error")
+    );
+    assert!(
+        !terminal.output().contains("typed-in-binary"),
+        "nothing of them is passed on"
+    );
     assert!(!terminal.output().contains("####"));
     assert_eq!(stand.row(&open.id).await["state"], "active");
     finish(&stand, &open.id).await;
@@ -66,7 +74,9 @@ async fn a_message_larger_than_anything_closes_the_socket_and_not_the_session() 
     let open = stand.open().await;
     let mut terminal = stand.attach(&open.id).await;
     terminal.echo().await;
-    terminal.try_send(Message::Text("x".repeat(3 << 20).into())).await;
+    terminal
+        .try_send(Message::Text("x".repeat(3 << 20).into()))
+        .await;
     terminal.until_closed().await;
     assert_eq!(stand.row(&open.id).await["state"], "active");
     stand.attach(&open.id).await.echo().await;
@@ -78,14 +88,20 @@ async fn sizes_are_clamped_and_reach_the_shell() {
     let stand = Plan::new().start().await;
     let open = stand.open().await;
     let mut terminal = stand.attach(&open.id).await;
-    terminal.send(&json!({"type": "resize", "cols": 132, "rows": 43})).await;
+    terminal
+        .send(&json!({"type": "resize", "cols": 132, "rows": 43}))
+        .await;
     terminal.echo().await;
     terminal.type_in("stty size\n").await;
     terminal.until_output("43 132").await;
-    terminal.send(&json!({"type": "resize", "cols": 70000, "rows": -3})).await;
+    terminal
+        .send(&json!({"type": "resize", "cols": 70000, "rows": -3}))
+        .await;
     terminal.echo().await;
     // The new size may be on its way still: asked until it is there.
-    terminal.type_in("until [ \"$(stty size)\" = '5 500' ]; do :; done; echo size-$((1 + 1))\n").await;
+    terminal
+        .type_in("until [ \"$(stty size)\" = '5 500' ]; do :; done; echo size-$((1 + 1))\n")
+        .await;
     terminal.until_output("size-2").await;
     finish(&stand, &open.id).await;
 }
@@ -97,7 +113,10 @@ async fn a_second_tab_replaces_the_first() {
     let mut first = stand.attach(&open.id).await;
     let shown = first.echo().await;
     let mut second = stand.attach(&open.id).await;
-    assert_eq!(first.until_frame("detached").await["reason"], "opened in another tab");
+    assert_eq!(
+        first.until_frame("detached").await["reason"],
+        "opened in another tab"
+    );
     first.until_closed().await;
     second.until_output(&shown).await;
     second.echo().await;

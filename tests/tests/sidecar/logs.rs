@@ -16,7 +16,10 @@ struct Buffer(Arc<Mutex<Vec<u8>>>);
 
 impl Write for Buffer {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .extend_from_slice(bytes);
         Ok(bytes.len())
     }
 
@@ -35,7 +38,10 @@ impl Buffer {
 /// One session with everything in it, at the most talkative filter there is.
 async fn logged(format: LogFormat) {
     let log = Buffer::default();
-    let config = LogConfig { filter: "trace".to_owned(), format };
+    let config = LogConfig {
+        filter: "trace".to_owned(),
+        format,
+    };
     let into = log.clone();
     let subscriber = logs::subscriber(&config, move || into.clone()).expect("a filter");
     // This test's runtime has one thread: whatever runs on it logs here.
@@ -45,18 +51,30 @@ async fn logged(format: LogFormat) {
     let stand = Plan::new().start().await;
     let refused = json!({"reason": reason, "mode": "none"});
     assert_eq!(stand.post("/v1/sessions", Some(&refused)).await.0, 400);
-    let open = stand.open_with(|body| body["reason"] = format!("because {reason}").into()).await;
+    let open = stand
+        .open_with(|body| body["reason"] = format!("because {reason}").into())
+        .await;
     let mut terminal = stand.attach(&open.id).await;
-    terminal.type_in(&format!("X={typed}; echo printed''Q7f3kX9\n")).await;
+    terminal
+        .type_in(&format!("X={typed}; echo printed''Q7f3kX9\n"))
+        .await;
     terminal.until_output("printedQ7f3kX9").await;
-    terminal.send(&json!({"type": "resize", "cols": 100, "rows": 30})).await;
-    terminal.send_raw(Message::Text(format!("{{\"type\":\"{typed}\"}}").into())).await;
+    terminal
+        .send(&json!({"type": "resize", "cols": 100, "rows": 30}))
+        .await;
+    terminal
+        .send_raw(Message::Text(format!("{{\"type\":\"{typed}\"}}").into()))
+        .await;
     terminal.send_raw(Message::Text(typed.into())).await;
     terminal.until_frame("error").await;
     stand.faults().streams(StreamMode::Cut);
-    stand.until("the cut", || stand.standin.streams().is_empty()).await;
+    stand
+        .until("the cut", || stand.standin.streams().is_empty())
+        .await;
     stand.pass(Duration::from_secs(16)).await;
-    stand.until("a new stream", || !stand.standin.streams().is_empty()).await;
+    stand
+        .until("a new stream", || !stand.standin.streams().is_empty())
+        .await;
     let mut again = stand.attach(&open.id).await;
     again.until_output("printedQ7f3kX9").await;
     again.type_in(&format!("echo {typed}\n")).await;
@@ -68,17 +86,33 @@ async fn logged(format: LogFormat) {
     assert!(stand.recording(&row).contains(typed), "recorded it is");
 
     let text = log.text();
-    for told in ["session open", "grant made", "session ended", "session cleaned up"] {
+    for told in [
+        "session open",
+        "grant made",
+        "session ended",
+        "session cleaned up",
+    ] {
         assert!(text.contains(told), "`{told}` is not logged: is anything?");
     }
     assert!(text.contains(&open.id));
     let header = encode(&caller(ALICE, "shop"));
-    let mut secrets = vec![typed, "printedQ7f3kX9", "Q7f3kX9", reason, &header, "Bearer "];
+    let mut secrets = vec![
+        typed,
+        "printedQ7f3kX9",
+        "Q7f3kX9",
+        reason,
+        &header,
+        "Bearer ",
+    ];
     let tokens = ["breakglass", "backend", "admin"].map(|name| stand.standin.token(name));
     secrets.extend(tokens.into_iter().flatten());
     for secret in secrets {
         let found = text.lines().find(|line| line.contains(secret));
-        assert!(found.is_none(), "`{secret}` is logged: {}", found.unwrap_or_default());
+        assert!(
+            found.is_none(),
+            "`{secret}` is logged: {}",
+            found.unwrap_or_default()
+        );
     }
 }
 

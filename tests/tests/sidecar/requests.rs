@@ -16,19 +16,30 @@ async fn raw(
     headers: &[(&str, &str)],
     body: impl Into<Bytes>,
 ) -> (u16, Value) {
-    let stream = tokio::net::UnixStream::connect(stand.socket()).await.expect("the socket");
+    let stream = tokio::net::UnixStream::connect(stand.socket())
+        .await
+        .expect("the socket");
     let io = hyper_util::rt::TokioIo::new(stream);
-    let (mut sender, connection) =
-        hyper::client::conn::http1::handshake(io).await.expect("a connection");
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(io)
+        .await
+        .expect("a connection");
     tokio::spawn(connection);
-    let mut request = http::Request::builder().method(method).uri(path).header("host", "sidecar");
+    let mut request = http::Request::builder()
+        .method(method)
+        .uri(path)
+        .header("host", "sidecar");
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
     let request = request.body(Full::new(body.into())).expect("a request");
     let answer = sender.send_request(request).await.expect("an answer");
     let status = answer.status().as_u16();
-    let body = answer.into_body().collect().await.expect("a body").to_bytes();
+    let body = answer
+        .into_body()
+        .collect()
+        .await
+        .expect("a body")
+        .to_bytes();
     (status, serde_json::from_slice(&body).unwrap_or(Value::Null))
 }
 
@@ -39,7 +50,10 @@ struct Before {
 }
 
 async fn before(stand: &Stand) -> Before {
-    Before { rows: stand.rows().await.len(), requests: stand.standin.requests().len() }
+    Before {
+        rows: stand.rows().await.len(),
+        requests: stand.standin.requests().len(),
+    }
 }
 
 impl Before {
@@ -48,8 +62,10 @@ impl Before {
         assert_eq!(stand.rows().await.len(), self.rows, "{what}");
         let since = stand.standin.requests().split_off(self.requests);
         let reads = ["get", "list", "watch"];
-        let wrote: Vec<_> =
-            since.iter().filter(|r| !reads.contains(&r.verb.as_str())).collect();
+        let wrote: Vec<_> = since
+            .iter()
+            .filter(|r| !reads.contains(&r.verb.as_str()))
+            .collect();
         assert!(wrote.is_empty(), "{what}: {wrote:?}");
     }
 
@@ -61,9 +77,16 @@ impl Before {
 }
 
 fn problems(answer: &Value) -> Vec<(String, String)> {
-    let listed = answer["error"]["problems"].as_array().cloned().unwrap_or_default();
-    let text = |problem: &Value, field: &str| problem[field].as_str().unwrap_or_default().to_owned();
-    listed.iter().map(|p| (text(p, "field"), text(p, "code"))).collect()
+    let listed = answer["error"]["problems"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
+    let text =
+        |problem: &Value, field: &str| problem[field].as_str().unwrap_or_default().to_owned();
+    listed
+        .iter()
+        .map(|p| (text(p, "field"), text(p, "code")))
+        .collect()
 }
 
 /// Fields that are set, and the problems that follow.
@@ -79,30 +102,72 @@ fn rows() -> Vec<Row> {
         (json!({"env": null}), &[("env", "required")]),
         (json!({"cluster": 7}), &[("cluster", "wrong-type")]),
         (json!({"namespace": "."}), &[("namespace", "not-a-name")]),
-        (json!({"namespace": long(254)}), &[("namespace", "too-long")]),
+        (
+            json!({"namespace": long(254)}),
+            &[("namespace", "too-long")],
+        ),
         (json!({"pod": "a b"}), &[("pod", "not-a-name")]),
         (json!({"pod": {"name": "x"}}), &[("pod", "wrong-type")]),
         (json!({"container": long(64)}), &[("container", "too-long")]),
-        (json!({"container": "app;reboot"}), &[("container", "not-a-name")]),
+        (
+            json!({"container": "app;reboot"}),
+            &[("container", "not-a-name")],
+        ),
         (json!({"mode": "Live"}), &[("mode", "not-one-of")]),
         (json!({"mode": true}), &[("mode", "wrong-type")]),
-        (json!({"durationMinutes": 16}), &[("durationMinutes", "not-one-of")]),
-        (json!({"durationMinutes": "15"}), &[("durationMinutes", "wrong-type")]),
-        (json!({"durationMinutes": 1e308}), &[("durationMinutes", "not-one-of")]),
-        (json!({"durationMinutes": null}), &[("durationMinutes", "required")]),
+        (
+            json!({"durationMinutes": 16}),
+            &[("durationMinutes", "not-one-of")],
+        ),
+        (
+            json!({"durationMinutes": "15"}),
+            &[("durationMinutes", "wrong-type")],
+        ),
+        (
+            json!({"durationMinutes": 1e308}),
+            &[("durationMinutes", "not-one-of")],
+        ),
+        (
+            json!({"durationMinutes": null}),
+            &[("durationMinutes", "required")],
+        ),
         (json!({"reason": " \t\n "}), &[("reason", "required")]),
         (json!({"reason": long(2001)}), &[("reason", "too-long")]),
-        (json!({"reason": "a\u{1b}[2J"}), &[("reason", "control-character")]),
+        (
+            json!({"reason": "a\u{1b}[2J"}),
+            &[("reason", "control-character")],
+        ),
         (json!({"reason": ["x"]}), &[("reason", "wrong-type")]),
-        (json!({"ticketUrl": "javascript:alert(1)"}), &[("ticketUrl", "not-a-url")]),
-        (json!({"ticketUrl": format!("https://x/{}", long(500))}), &[("ticketUrl", "too-long")]),
+        (
+            json!({"ticketUrl": "javascript:alert(1)"}),
+            &[("ticketUrl", "not-a-url")],
+        ),
+        (
+            json!({"ticketUrl": format!("https://x/{}", long(500))}),
+            &[("ticketUrl", "too-long")],
+        ),
         (json!({"ticketUrl": 1}), &[("ticketUrl", "wrong-type")]),
-        (json!({"processAccess": "yes"}), &[("processAccess", "wrong-type")]),
-        (json!({"volumeAccess": 1}), &[("volumeAccess", "wrong-type")]),
-        (json!({"glassBroken": "true"}), &[("glassBroken", "wrong-type")]),
+        (
+            json!({"processAccess": "yes"}),
+            &[("processAccess", "wrong-type")],
+        ),
+        (
+            json!({"volumeAccess": 1}),
+            &[("volumeAccess", "wrong-type")],
+        ),
+        (
+            json!({"glassBroken": "true"}),
+            &[("glassBroken", "wrong-type")],
+        ),
         (json!({"holdApp": true}), &[("holdApp", "only-with-copy")]),
-        (json!({"mode": "copy", "processAccess": true}), &[("processAccess", "only-with-live")]),
-        (json!({"mode": "copy", "recycleLastPod": true}), &[("recycleLastPod", "only-with-live")]),
+        (
+            json!({"mode": "copy", "processAccess": true}),
+            &[("processAccess", "only-with-live")],
+        ),
+        (
+            json!({"mode": "copy", "recycleLastPod": true}),
+            &[("recycleLastPod", "only-with-live")],
+        ),
         (
             json!({"app": "..", "mode": "x", "durationMinutes": 1, "reason": "", "holdApp": 0}),
             &[
@@ -140,14 +205,19 @@ async fn every_problem_of_a_request_is_named_with_its_field() {
         let (status, answer) = stand.post("/v1/sessions", Some(&body)).await;
         assert_eq!(status, 400, "{change}: {answer}");
         assert_eq!(answer["error"]["name"], "InputError", "{change}");
-        let expected: Vec<_> =
-            expected.iter().map(|(f, c)| ((*f).to_owned(), (*c).to_owned())).collect();
+        let expected: Vec<_> = expected
+            .iter()
+            .map(|(f, c)| ((*f).to_owned(), (*c).to_owned()))
+            .collect();
         assert_eq!(problems(&answer), expected, "{change}: {answer}");
     }
     for whole in [json!([]), json!("x"), json!(null), json!(7)] {
         let (status, answer) = stand.post("/v1/sessions", Some(&whole)).await;
         assert_eq!(status, 400, "{whole}: {answer}");
-        assert_eq!(problems(&answer), [(String::new(), "not-an-object".to_owned())]);
+        assert_eq!(
+            problems(&answer),
+            [(String::new(), "not-an-object".to_owned())]
+        );
     }
     before.nothing_was_asked(&stand, "bad fields").await;
 }
@@ -167,11 +237,26 @@ async fn a_body_that_is_none_is_refused() {
     let cases: [(&str, u16, &[(&str, &str)], String); 10] = [
         ("too large", 413, &[who, json_type], large.to_string()),
         ("not JSON", 400, &[who, json_type], "{\"app\": ".to_owned()),
-        ("two values", 400, &[who, json_type], format!("{good}{good}")),
+        (
+            "two values",
+            400,
+            &[who, json_type],
+            format!("{good}{good}"),
+        ),
         ("deep", 400, &[who, json_type], deep),
         ("empty", 400, &[who, json_type], String::new()),
-        ("a form", 415, &[who, ("content-type", "application/x-www-form-urlencoded")], good.clone()),
-        ("text", 415, &[who, ("content-type", "text/plain")], good.clone()),
+        (
+            "a form",
+            415,
+            &[who, ("content-type", "application/x-www-form-urlencoded")],
+            good.clone(),
+        ),
+        (
+            "text",
+            415,
+            &[who, ("content-type", "text/plain")],
+            good.clone(),
+        ),
         ("no type", 415, &[who], good.clone()),
         ("no caller", 400, &[json_type], good.clone()),
         ("two callers", 400, &[who, who, json_type], good.clone()),
@@ -200,9 +285,14 @@ async fn a_caller_who_cannot_be_read_is_nobody() {
         "A".repeat(9000),
     ];
     for caller in &callers {
-        let headers =
-            [("x-breakglass-caller", caller.as_str()), ("content-type", "application/json")];
-        for (method, path) in [("POST", "/v1/sessions"), ("GET", "/v1/sessions?app=shop&env=dev")] {
+        let headers = [
+            ("x-breakglass-caller", caller.as_str()),
+            ("content-type", "application/json"),
+        ];
+        for (method, path) in [
+            ("POST", "/v1/sessions"),
+            ("GET", "/v1/sessions?app=shop&env=dev"),
+        ] {
             let (status, answer) = raw(&stand, (method, path), &headers, good.clone()).await;
             assert_eq!(status, 400, "{caller:.40}: {answer}");
         }
@@ -211,15 +301,24 @@ async fn a_caller_who_cannot_be_read_is_nobody() {
     // May ask for nothing: known, and refused.
     let powerless = json!({"version": 1, "user": ALICE, "app": "shop", "allowed": []});
     let body = stand.request();
-    let refused =
-        call(&stand.socket(), "POST", "/v1/sessions", Some(&powerless), Some(&body)).await;
+    let refused = call(
+        &stand.socket(),
+        "POST",
+        "/v1/sessions",
+        Some(&powerless),
+        Some(&body),
+    )
+    .await;
     assert_eq!(refused.expect("an answer").0, 403);
     before.nothing_was_asked(&stand, "no permission").await;
 }
 
 fn wide() -> Options {
     Options::default()
-        .namespace("till", &[("hangar.io/app", "till"), ("hangar.io/env", "dev")])
+        .namespace(
+            "till",
+            &[("hangar.io/app", "till"), ("hangar.io/env", "dev")],
+        )
         .app(AppSeed::new("till", "till"))
         .namespace("bare", &[])
         .app(AppSeed::new("bare", "bare"))
@@ -236,8 +335,16 @@ async fn a_target_that_is_not_the_callers_or_not_there_is_refused() {
     };
     let before = before(&stand).await;
     let cases = [
-        ("a pod of another app", 403, json!({"namespace": "till", "pod": first("till")})),
-        ("a namespace without labels", 403, json!({"namespace": "bare", "pod": first("bare")})),
+        (
+            "a pod of another app",
+            403,
+            json!({"namespace": "till", "pod": first("till")}),
+        ),
+        (
+            "a namespace without labels",
+            403,
+            json!({"namespace": "bare", "pod": first("bare")}),
+        ),
         ("another environment", 403, json!({"env": "prod"})),
         ("no such namespace", 404, json!({"namespace": "nowhere"})),
         ("no such pod", 404, json!({"pod": "shop-0"})),
@@ -245,7 +352,11 @@ async fn a_target_that_is_not_the_callers_or_not_there_is_refused() {
         ("no such cluster", 404, json!({"cluster": "elsewhere"})),
         ("a pod that does not run", 409, json!({"pod": "pending"})),
         ("Flight", 501, json!({"cluster": "prod"})),
-        ("Flight, glass broken", 501, json!({"cluster": "prod", "glassBroken": true})),
+        (
+            "Flight, glass broken",
+            501,
+            json!({"cluster": "prod", "glassBroken": true}),
+        ),
         ("a copy", 501, json!({"mode": "copy"})),
     ];
     for (what, expected, change) in cases {
@@ -269,7 +380,11 @@ async fn a_session_is_its_requesters_and_its_apps() {
     let before = before(&stand).await;
 
     let refused = Terminal::attach(&socket, &caller(bob, "shop"), &open.id).await;
-    assert_eq!(refused.err().expect("refused").0, 403, "another user's terminal");
+    assert_eq!(
+        refused.err().expect("refused").0,
+        403,
+        "another user's terminal"
+    );
     let refused = Terminal::attach(&socket, &caller(ALICE, "till"), &open.id).await;
     assert_eq!(refused.err().expect("refused").0, 404, "another app's");
     let unknown = "a".repeat(12);
@@ -279,7 +394,9 @@ async fn a_session_is_its_requesters_and_its_apps() {
         let (status, _) = stand.end(id).await;
         assert_eq!(status, 404, "{id}");
     }
-    let (status, _) = stand.as_user(bob, "POST", &format!("{path}/end"), None).await;
+    let (status, _) = stand
+        .as_user(bob, "POST", &format!("{path}/end"), None)
+        .await;
     assert_eq!(status, 403, "another user's end");
     for path in [path.clone(), format!("{path}/recording")] {
         let of_another_app = call(&socket, "GET", &path, Some(&caller(ALICE, "till")), None).await;
@@ -310,15 +427,27 @@ async fn one_more_than_a_limit_is_refused_with_its_name() {
     let body = request_for(&pod);
     let full = before(&stand).await;
     let (status, answer) = stand.post("/v1/sessions", Some(&body)).await;
-    assert_eq!((status, &answer["error"]["limit"]["name"]), (409, &"perUser".into()), "{answer}");
+    assert_eq!(
+        (status, &answer["error"]["limit"]["name"]),
+        (409, &"perUser".into()),
+        "{answer}"
+    );
     assert_eq!(answer["error"]["limit"]["max"], 2);
     full.still_holds(&stand, "perUser").await;
 
     let bob = "user:default/bob";
-    let (status, answer) = stand.as_user(bob, "POST", "/v1/sessions", Some(&body)).await;
+    let (status, answer) = stand
+        .as_user(bob, "POST", "/v1/sessions", Some(&body))
+        .await;
     assert_eq!(status, 201, "{answer}");
     let full = before(&stand).await;
-    let (status, answer) = stand.as_user(bob, "POST", "/v1/sessions", Some(&body)).await;
-    assert_eq!((status, &answer["error"]["limit"]["name"]), (409, &"perApp".into()), "{answer}");
+    let (status, answer) = stand
+        .as_user(bob, "POST", "/v1/sessions", Some(&body))
+        .await;
+    assert_eq!(
+        (status, &answer["error"]["limit"]["name"]),
+        (409, &"perApp".into()),
+        "{answer}"
+    );
     full.still_holds(&stand, "perApp").await;
 }

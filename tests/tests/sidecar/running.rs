@@ -16,7 +16,9 @@ async fn working(stand: &Stand) -> (Open, Terminal, String) {
 
 /// The shell goes on where it was, and shows what it had shown.
 async fn goes_on(stand: &Stand, open: &Open, shown: &str) {
-    stand.until("a new stream", || !stand.standin.streams().is_empty()).await;
+    stand
+        .until("a new stream", || !stand.standin.streams().is_empty())
+        .await;
     let mut again = stand.attach(&open.id).await;
     again.until_output(shown).await;
     again.type_in("echo same-$KEPT\n").await;
@@ -26,7 +28,10 @@ async fn goes_on(stand: &Stand, open: &Open, shown: &str) {
     let row = stand.ended(&open.id).await;
     assert_eq!(row["end_reason"], "ended by user");
     let recording = stand.recording(&row);
-    assert!(recording.contains("the stream to the shell closed"), "{recording}");
+    assert!(
+        recording.contains("the stream to the shell closed"),
+        "{recording}"
+    );
     stand.assert_nothing_is_left().await;
 }
 
@@ -35,12 +40,22 @@ async fn a_stream_that_is_cut_only_detaches() {
     let stand = Plan::new().start().await;
     let (open, terminal, shown) = working(&stand).await;
     stand.faults().streams(StreamMode::Cut);
-    stand.until("the cut", || stand.standin.streams().is_empty()).await;
-    assert!(terminal.frames("detached").is_empty(), "it may have been an exit");
+    stand
+        .until("the cut", || stand.standin.streams().is_empty())
+        .await;
+    assert!(
+        terminal.frames("detached").is_empty(),
+        "it may have been an exit"
+    );
     // For up to 15 s the kubelet may still report an exit (T-5).
     stand.pass(Duration::from_secs(16)).await;
     let told = terminal.until_frame("detached").await;
-    assert!(told["reason"].as_str().is_some_and(|r| r.contains("reconnect")), "{told}");
+    assert!(
+        told["reason"]
+            .as_str()
+            .is_some_and(|r| r.contains("reconnect")),
+        "{told}"
+    );
     terminal.until_closed().await;
     goes_on(&stand, &open, &shown).await;
 }
@@ -56,11 +71,18 @@ async fn a_stream_without_a_sign_of_life_is_gone_after_thirty_seconds() {
             let pings = terminal.seen().pings;
             stand.pass(Duration::from_secs(10)).await;
             terminal.until_pinged(pings).await;
-            terminal.send(&serde_json::json!({"type": "ack", "bytes": 1})).await;
+            terminal
+                .send(&serde_json::json!({"type": "ack", "bytes": 1}))
+                .await;
         }
         stand.pass(Duration::from_secs(16)).await;
         let told = terminal.until_frame("detached").await;
-        assert!(told["reason"].as_str().is_some_and(|r| r.contains("reconnect")), "{told}");
+        assert!(
+            told["reason"]
+                .as_str()
+                .is_some_and(|r| r.contains("reconnect")),
+            "{told}"
+        );
         goes_on(&stand, &open, &shown).await;
     }
 }
@@ -77,7 +99,10 @@ async fn qt4_a_shell_that_exited_is_over_for_good() {
     assert_eq!(row["recycled"], true);
     let attaches = || {
         let requests = stand.standin.requests();
-        requests.iter().filter(|r| r.path.ends_with("/attach")).count()
+        requests
+            .iter()
+            .filter(|r| r.path.ends_with("/attach"))
+            .count()
     };
     let before = attaches();
     let caller = crate::stand::caller(crate::stand::ALICE, "shop");
@@ -90,12 +115,25 @@ async fn qt4_a_shell_that_exited_is_over_for_good() {
 
 #[tokio::test]
 async fn qt7_qt8_a_pod_that_is_gone_ends_the_session_within_a_sweep() {
-    let named = |make: fn(String, String) -> Fault, pod: &str| make("shop".to_owned(), pod.to_owned());
+    let named =
+        |make: fn(String, String) -> Fault, pod: &str| make("shop".to_owned(), pod.to_owned());
     let faults: [(&str, fn(String, String) -> Fault); 4] = [
-        ("deleted", |namespace, name| Fault::DeletePod { namespace, name }),
-        ("replaced", |namespace, name| Fault::ReplacePod { namespace, name }),
-        ("evicted", |namespace, name| Fault::EvictPod { namespace, name }),
-        ("on a lost node", |namespace, name| Fault::LoseNode { namespace, name }),
+        ("deleted", |namespace, name| Fault::DeletePod {
+            namespace,
+            name,
+        }),
+        ("replaced", |namespace, name| Fault::ReplacePod {
+            namespace,
+            name,
+        }),
+        ("evicted", |namespace, name| Fault::EvictPod {
+            namespace,
+            name,
+        }),
+        ("on a lost node", |namespace, name| Fault::LoseNode {
+            namespace,
+            name,
+        }),
     ];
     for (what, fault) in faults {
         let stand = Plan::new().start().await;
@@ -115,7 +153,10 @@ async fn qt8_a_pod_that_goes_while_its_stream_stays_open_is_noticed() {
     let stand = Plan::new().start().await;
     let (open, terminal, _) = working(&stand).await;
     stand.faults().streams(StreamMode::HalfOpen);
-    let deleted = Fault::DeletePod { namespace: "shop".to_owned(), name: open.pod.clone() };
+    let deleted = Fault::DeletePod {
+        namespace: "shop".to_owned(),
+        name: open.pod.clone(),
+    };
     assert!(stand.faults().apply(deleted));
     stand.sweep().await;
     assert_eq!(terminal.until_ended().await, "pod is gone");

@@ -8,12 +8,21 @@ async fn qc6_what_was_put_into_the_background_dies_with_the_session() {
     let stand = Plan::new().start().await;
     let open = stand.open().await;
     let mut terminal = stand.attach(&open.id).await;
-    terminal.type_in("sleep 9999 &\n(trap '' HUP TERM; exec sleep 9998) &\n").await;
-    terminal.type_in("setsid sleep 9997 >/dev/null 2>&1 &\n").await;
+    terminal
+        .type_in("sleep 9999 &\n(trap '' HUP TERM; exec sleep 9998) &\n")
+        .await;
+    terminal
+        .type_in("setsid sleep 9997 >/dev/null 2>&1 &\n")
+        .await;
     terminal.echo().await;
-    terminal.type_in("jobs -p | wc -l | sed 's/$/-jobs/'\n").await;
+    terminal
+        .type_in("jobs -p | wc -l | sed 's/$/-jobs/'\n")
+        .await;
     terminal.until_output("3-jobs").await;
-    assert!(stand.standin.processes().len() >= 4, "the shell and what it started");
+    assert!(
+        stand.standin.processes().len() >= 4,
+        "the shell and what it started"
+    );
     assert_eq!(stand.end(&open.id).await.0, 200);
     stand.ended(&open.id).await;
     stand.assert_nothing_is_left().await;
@@ -24,7 +33,9 @@ async fn qt22_ten_reconnects_leave_one_shell() {
     let stand = Plan::new().start().await;
     let open = stand.open().await;
     let mut terminal = stand.attach(&open.id).await;
-    terminal.type_in("echo pid-$$-is; cd /tmp; KEPT=$((6 * 7))\n").await;
+    terminal
+        .type_in("echo pid-$$-is; cd /tmp; KEPT=$((6 * 7))\n")
+        .await;
     terminal.echo().await;
     let processes = sorted(stand.standin.processes());
     drop(terminal);
@@ -33,20 +44,47 @@ async fn qt22_ten_reconnects_leave_one_shell() {
         let shown = again.echo().await;
         again.type_in("echo kept-$KEPT-in-$PWD\n").await;
         again.until_output("kept-42-in-/tmp").await;
-        assert_eq!(again.output().matches(&shown).count(), 1, "{}", again.output());
+        assert_eq!(
+            again.output().matches(&shown).count(),
+            1,
+            "{}",
+            again.output()
+        );
     }
-    assert_eq!(sorted(stand.standin.processes()), processes, "the same shell, and no other");
-    let added = stand.pods().iter().filter(|p| p["metadata"]["uid"] == open.uid.as_str())
-        .map(|p| p["spec"]["ephemeralContainers"].as_array().map_or(0, Vec::len))
+    assert_eq!(
+        sorted(stand.standin.processes()),
+        processes,
+        "the same shell, and no other"
+    );
+    let added = stand
+        .pods()
+        .iter()
+        .filter(|p| p["metadata"]["uid"] == open.uid.as_str())
+        .map(|p| {
+            p["spec"]["ephemeralContainers"]
+                .as_array()
+                .map_or(0, Vec::len)
+        })
         .sum::<usize>();
     assert_eq!(added, 1);
-    let attaches =
-        stand.standin.requests().iter().filter(|r| r.path.ends_with("/attach")).count();
-    assert_eq!(attaches, 1, "a browser's reconnect is none of the cluster's business");
+    let attaches = stand
+        .standin
+        .requests()
+        .iter()
+        .filter(|r| r.path.ends_with("/attach"))
+        .count();
+    assert_eq!(
+        attaches, 1,
+        "a browser's reconnect is none of the cluster's business"
+    );
     stand.end(&open.id).await;
     let row = stand.ended(&open.id).await;
     let recording = stand.recording(&row);
-    assert_eq!(recording.matches(", \"m\", \"attached\"]").count(), 11, "{recording}");
+    assert_eq!(
+        recording.matches(", \"m\", \"attached\"]").count(),
+        11,
+        "{recording}"
+    );
     stand.assert_nothing_is_left().await;
 }
 
@@ -100,7 +138,11 @@ async fn qt2_what_is_printed_while_nobody_looks_is_shown_later_and_recorded_once
     let row = stand.ended(&open.id).await;
     let recording = stand.recording(&row);
     for line in 1..=100 {
-        assert_eq!(recording.matches(&format!("unseen-{line}-line")).count(), 1, "{line}");
+        assert_eq!(
+            recording.matches(&format!("unseen-{line}-line")).count(),
+            1,
+            "{line}"
+        );
     }
 }
 
@@ -124,7 +166,10 @@ async fn qt13_a_browser_that_is_cut_for_good_leaves_no_process() {
     assert_eq!(stand.row(&open.id).await["state"], "active");
     stand.pass(Duration::from_secs(60)).await;
     let row = stand.ended(&open.id).await;
-    assert_eq!(row["end_reason"], "terminal closed and not reopened within 2 minutes");
+    assert_eq!(
+        row["end_reason"],
+        "terminal closed and not reopened within 2 minutes"
+    );
     assert!(!stand.has_pod(&open.uid));
     stand.assert_nothing_is_left().await;
 }
@@ -135,7 +180,9 @@ async fn nothing_runs_and_nothing_can_be_typed_after_the_end() {
     let open = stand.open().await;
     let mut terminal = stand.attach(&open.id).await;
     terminal.echo().await;
-    terminal.type_in("trap '' INT TERM HUP; while :; do :; done\n").await;
+    terminal
+        .type_in("trap '' INT TERM HUP; while :; do :; done\n")
+        .await;
     assert_eq!(stand.end(&open.id).await.0, 200);
     assert_eq!(terminal.until_ended().await, "ended by user");
     terminal.until_closed().await;

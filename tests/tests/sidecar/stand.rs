@@ -1,6 +1,8 @@
 //! The fixture: one sidecar, one cluster, one database, and a clock that flows with the real one
 //! until a test stops it or moves it on.
 
+pub(crate) use crate::plan::Plan;
+use crate::plan::{Server, flow};
 use crate::terminal::Terminal;
 use breakglass::config::Config;
 use breakglass::ports::Clock;
@@ -10,10 +12,10 @@ use breakglass_tests::sidecar::{Settings, SidecarHere, call, ready};
 use decisions::session::SessionId;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use standin::{DEBUG_IMAGE, Faults, Options, Standin};
+use standin::{Faults, Standin};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -22,124 +24,16 @@ pub(crate) const SOON: Duration = Duration::from_secs(60);
 pub(crate) const ALICE: &str = "user:default/alice";
 pub(crate) const NAMESPACE: &str = "shop";
 
-/// The server that the tests of this process share while any of them runs.
-static POSTGRES: tokio::sync::Mutex<Weak<Postgres>> = tokio::sync::Mutex::const_new(Weak::new());
-static DATABASES: AtomicU32 = AtomicU32::new(0);
-
-/// Where a stand's database is.
-enum Server {
-    Shared(Arc<Postgres>),
-    Own(Box<Postgres>),
-}
-
 /// What a test runs on.
 pub(crate) struct Stand {
     pub(crate) standin: Standin,
     pub(crate) sidecar: SidecarHere,
     pub(crate) settings: Settings,
-    database: String,
-    server: Server,
-    flows: Arc<AtomicBool>,
-    _files: TempDir,
-}
-
-/// A stand that is not started yet.
-pub(crate) struct Plan {
-    options: Options,
-    own_postgres: bool,
-    change: Box<dyn FnOnce(&mut Config)>,
-}
-
-impl Plan {
-    /// The app `shop` with two ready pods, and bounds that a test can wait for.
-    pub(crate) fn new() -> Self {
-        Self::on(Options::default())
-    }
-
-    /// On another cluster.
-    pub(crate) fn on(options: Options) -> Self {
-        Self { options, own_postgres: false, change: Box::new(|_| {}) }
-    }
-
-    /// A database server that the test may stop.
-    pub(crate) fn own_postgres(self) -> Self {
-        Self { own_postgres: true, ..self }
-    }
-
-    /// Another configuration.
-    pub(crate) fn change(self, change: impl FnOnce(&mut Config) + 'static) -> Self {
-        Self { change: Box::new(change), ..self }
-    }
-
-    pub(crate) async fn start(self) -> Stand {
-        let files = tempfile::tempdir().expect("a folder");
-        let standin = Standin::start(self.options).await.expect("the stand-in starts");
-        let kubeconfig = files.path().join("kubeconfig");
-        std::fs::write(&kubeconfig, standin.kubeconfig()).expect("a kubeconfig");
-        let way = json!({
-            "kubeconfig": {"path": kubeconfig, "context": "breakglass"}, "callTimeoutSeconds": 2,
-        });
-        let server = match self.own_postgres {
-            true => Server::Own(Box::new(Postgres::start().await.expect("Postgres starts"))),
-            false => Server::Shared(shared().await),
-        };
-        let database = format!("sidecar_{}", DATABASES.fetch_add(1, Ordering::Relaxed));
-        server.get().database(&database).await.expect("a database");
-        let settings = Settings {
-            dir: files.path().to_owned(),
-            postgres_port: server.get().port(),
-            clusters: json!({"demo": way, "prod": way}),
-            ground: vec!["demo".to_owned()],
-            debug_image: DEBUG_IMAGE.to_owned(),
-            installation: "tests".to_owned(),
-            name: "sidecar".to_owned(),
-            log_filter: "info".to_owned(),
-        };
-        let (named, change) = (database.clone(), self.change);
-        let sidecar = SidecarHere::start_changed(&settings, move |config| {
-            config.database.database = named;
-            config.timeouts.cleanup_step = 2;
-            config.timeouts.recycle = 5;
-            change(config);
-        })
-        .await
-        .expect("the sidecar starts");
-        let flows = Arc::new(AtomicBool::new(true));
-        tokio::spawn(flow(Arc::clone(&sidecar.clock), Arc::clone(&flows)));
-        Stand { standin, sidecar, settings, database, server, flows, _files: files }
-    }
-}
-
-async fn shared() -> Arc<Postgres> {
-    let mut shared = POSTGRES.lock().await;
-    if let Some(running) = shared.upgrade() {
-        return running;
-    }
-    let started = Arc::new(Postgres::start().await.expect("Postgres starts"));
-    *shared = Arc::downgrade(&started);
-    started
-}
-
-/// Moves the clock as the real one moves.
-async fn flow(clock: Arc<breakglass::fakes::clock::FakeClock>, flows: Arc<AtomicBool>) {
-    let mut last = tokio::time::Instant::now();
-    loop {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-        let now = tokio::time::Instant::now();
-        if flows.load(Ordering::Relaxed) {
-            clock.advance(now - last);
-        }
-        last = now;
-    }
-}
-
-impl Server {
-    fn get(&self) -> &Postgres {
-        match self {
-            Self::Shared(server) => server,
-            Self::Own(server) => server,
-        }
-    }
+    pub(crate) database: String,
+    pub(crate) server: Server,
+    pub(crate) flows: Arc<AtomicBool>,
+    #[expect(dead_code, reason = "the folder lives as long as the stand")]
+    pub(crate) files: TempDir,
 }
 
 /// The clock.
@@ -156,19 +50,27 @@ impl Stand {
     /// Time passes, and the sidecar confirms that the database is still its own.
     pub(crate) async fn pass(&self, by: Duration) {
         self.sidecar.clock.advance(by);
-        ready(&self.settings.socket(), SOON).await.expect("the sidecar is ready again");
+        ready(&self.settings.socket(), SOON)
+            .await
+            .expect("the sidecar is ready again");
     }
 
     /// Time passes until so long before the session's deadline; nothing else happens meanwhile.
     pub(crate) async fn pass_until_before_deadline(&self, id: &str, before: Duration) {
-        let left = self.left(id).checked_sub(before).expect("it is still ahead");
+        let left = self
+            .left(id)
+            .checked_sub(before)
+            .expect("it is still ahead");
         self.pass(left).await;
     }
 
     /// How long the session still has.
     pub(crate) fn left(&self, id: &str) -> Duration {
         let sessions = self.sidecar.app.sessions().expect("ready");
-        let runtime = sessions.runtimes().get(&session_id(id)).expect("it runs here");
+        let runtime = sessions
+            .runtimes()
+            .get(&session_id(id))
+            .expect("it runs here");
         runtime.deadline().since(self.sidecar.clock.elapsed())
     }
 
@@ -208,7 +110,14 @@ impl Stand {
         path: &str,
         body: Option<&Value>,
     ) -> (u16, Value) {
-        let answer = call(&self.socket(), method, path, Some(&caller(user, "shop")), body).await;
+        let answer = call(
+            &self.socket(),
+            method,
+            path,
+            Some(&caller(user, "shop")),
+            body,
+        )
+        .await;
         answer.expect("an answer")
     }
 
@@ -224,7 +133,11 @@ impl Stand {
         let (status, answer) = self.post("/v1/sessions", Some(&body)).await;
         assert_eq!(status, 201, "{answer}");
         assert_eq!(answer["state"], "active", "{answer}");
-        Open { id: answer["id"].as_str().expect("an id").to_owned(), pod, uid }
+        Open {
+            id: answer["id"].as_str().expect("an id").to_owned(),
+            pod,
+            uid,
+        }
     }
 
     /// Ends it as its user.
@@ -251,7 +164,12 @@ impl Stand {
     /// A pod that is ready and stays: name and UID.
     pub(crate) fn ready_pod(&self) -> (String, String) {
         let found = self.pods().into_iter().find(is_ready).expect("a ready pod");
-        let text = |field: &str| found["metadata"][field].as_str().unwrap_or_default().to_owned();
+        let text = |field: &str| {
+            found["metadata"][field]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned()
+        };
         (text("name"), text("uid"))
     }
 
@@ -266,20 +184,32 @@ impl Stand {
     /// The grants that exist, of any session.
     pub(crate) fn grants(&self) -> Vec<String> {
         let name = |binding: &Value| {
-            binding["metadata"]["name"].as_str().unwrap_or_default().to_owned()
+            binding["metadata"]["name"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned()
         };
         let all = self.standin.role_bindings();
-        all.iter().map(name).filter(|name| name.starts_with("tower-breakglass-")).collect()
+        all.iter()
+            .map(name)
+            .filter(|name| name.starts_with("tower-breakglass-"))
+            .collect()
     }
 
     pub(crate) async fn sql(&self) -> tokio_postgres::Client {
-        self.server.get().client(&self.database).await.expect("the database")
+        self.server
+            .get()
+            .client(&self.database)
+            .await
+            .expect("the database")
     }
 
     /// A session's row.
     pub(crate) async fn row(&self, id: &str) -> Value {
         let rows = self.rows_where(&format!("id = '{id}'")).await;
-        rows.into_iter().next().unwrap_or_else(|| panic!("no row {id}"))
+        rows.into_iter()
+            .next()
+            .unwrap_or_else(|| panic!("no row {id}"))
     }
 
     pub(crate) async fn rows(&self) -> Vec<Value> {
@@ -293,19 +223,26 @@ impl Stand {
              ORDER BY created_at"
         );
         let rows = sql.query(&query, &[]).await.expect("the rows");
-        rows.iter().map(|row| serde_json::from_str(row.get(0)).expect("JSON")).collect()
+        rows.iter()
+            .map(|row| serde_json::from_str(row.get(0)).expect("JSON"))
+            .collect()
     }
 
     /// Objects in clusters that are on record.
     pub(crate) async fn objects(&self) -> i64 {
         let sql = self.sql().await;
-        let row = sql.query_one("SELECT count(*) FROM breakglass_objects", &[]).await;
+        let row = sql
+            .query_one("SELECT count(*) FROM breakglass_objects", &[])
+            .await;
         row.expect("a count").get(0)
     }
 
     /// The row once its end is over: nothing of the session runs here any more.
     pub(crate) async fn ended(&self, id: &str) -> Value {
-        self.row_when(id, "the end", |row| row["state"] == "ended" && !self.runs(id)).await
+        self.row_when(id, "the end", |row| {
+            row["state"] == "ended" && !self.runs(id)
+        })
+        .await
     }
 
     pub(crate) async fn row_when(
@@ -344,7 +281,10 @@ impl Stand {
     /// Nothing of any session is left: no grant, no process, no label, no object on record.
     pub(crate) async fn assert_nothing_is_left(&self) {
         assert_eq!(self.grants(), Vec::<String>::new());
-        self.until("the end of every process", || self.standin.processes().is_empty()).await;
+        self.until("the end of every process", || {
+            self.standin.processes().is_empty()
+        })
+        .await;
         let ours = "app.kubernetes.io/managed-by=tower-breakglass";
         assert!(self.standin.objects(ours).is_empty());
         assert_eq!(self.objects().await, 0, "objects on record");
@@ -357,7 +297,10 @@ impl Stand {
         let file = folder.join(text("recording_version"));
         let bytes = std::fs::read(&file)
             .unwrap_or_else(|error| panic!("{}: {error}: {row:#}", file.display()));
-        let hash: String = Sha256::digest(&bytes).iter().map(|b| format!("{b:02x}")).collect();
+        let hash: String = Sha256::digest(&bytes)
+            .iter()
+            .map(|b| format!("{b:02x}"))
+            .collect();
         assert_eq!(hash, text("recording_sha256"));
         assert_eq!(row["recording_bytes"], bytes.len());
         String::from_utf8(bytes).expect("UTF-8")
@@ -370,7 +313,7 @@ impl Stand {
 
 /// A further sidecar on the same database.
 pub(crate) struct Second {
-    sidecar: breakglass_tests::sidecar::SidecarHere,
+    sidecar: SidecarHere,
     settings: Settings,
 }
 
@@ -390,12 +333,18 @@ impl Second {
 impl Stand {
     /// Starts a second sidecar, which stands by.
     pub(crate) async fn start_second(&self) -> Second {
-        let settings = Settings { name: "second".to_owned(), ..self.settings.clone() };
+        let settings = Settings {
+            name: "second".to_owned(),
+            ..self.settings.clone()
+        };
         let database = self.database.clone();
         let change = move |config: &mut Config| config.database.database = database;
         let sidecar = SidecarHere::start_standing_by(&settings, change).await;
         let sidecar = sidecar.expect("a second sidecar");
-        tokio::spawn(flow(Arc::clone(&sidecar.clock), Arc::new(AtomicBool::new(true))));
+        tokio::spawn(flow(
+            Arc::clone(&sidecar.clock),
+            Arc::new(AtomicBool::new(true)),
+        ));
         Second { sidecar, settings }
     }
 
@@ -408,8 +357,12 @@ impl Stand {
 }
 
 fn files(folder: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
-    entries.filter_map(|entry| entry.ok().map(|entry| entry.path())).collect()
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return Vec::new();
+    };
+    entries
+        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+        .collect()
 }
 
 pub(crate) fn session_id(id: &str) -> SessionId {
@@ -429,7 +382,12 @@ pub(crate) fn caller(user: &str, app: &str) -> Value {
 }
 
 fn is_ready(pod: &Value) -> bool {
-    let conditions = pod["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    let conditions = pod["status"]["conditions"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
     pod["metadata"]["deletionTimestamp"].is_null()
-        && conditions.iter().any(|c| c["type"] == "Ready" && c["status"] == "True")
+        && conditions
+            .iter()
+            .any(|c| c["type"] == "Ready" && c["status"] == "True")
 }

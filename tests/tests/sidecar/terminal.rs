@@ -81,7 +81,11 @@ impl Terminal {
             }
             lock(&into).closed = Some(code);
         });
-        Ok(Self { sink, seen, reading })
+        Ok(Self {
+            sink,
+            seen,
+            reading,
+        })
     }
 
     pub(crate) async fn send(&mut self, frame: &Value) {
@@ -105,7 +109,8 @@ impl Terminal {
     /// and both ways are open. No two have the same output, which is returned.
     pub(crate) async fn echo(&mut self) -> String {
         let count = 1000 + ECHOES.fetch_add(1, Ordering::Relaxed);
-        self.type_in(&format!("echo echo-$((1 + {count}))-back\n")).await;
+        self.type_in(&format!("echo echo-$((1 + {count}))-back\n"))
+            .await;
         let printed = format!("echo-{}-back", 1 + count);
         self.until_output(&printed).await;
         printed
@@ -122,16 +127,26 @@ impl Terminal {
     /// The frames of a type, so far.
     pub(crate) fn frames(&self, kind: &str) -> Vec<Value> {
         let seen = lock(&self.seen);
-        seen.frames.iter().filter(|frame| frame["type"] == kind).cloned().collect()
+        seen.frames
+            .iter()
+            .filter(|frame| frame["type"] == kind)
+            .cloned()
+            .collect()
     }
 
     pub(crate) async fn until_output(&self, text: &str) {
-        self.until(text, |seen| String::from_utf8_lossy(&seen.output).contains(text)).await;
+        self.until(text, |seen| {
+            String::from_utf8_lossy(&seen.output).contains(text)
+        })
+        .await;
     }
 
     /// The first frame of a type.
     pub(crate) async fn until_frame(&self, kind: &str) -> Value {
-        self.until(kind, |seen| seen.frames.iter().any(|frame| frame["type"] == kind)).await;
+        self.until(kind, |seen| {
+            seen.frames.iter().any(|frame| frame["type"] == kind)
+        })
+        .await;
         self.frames(kind).remove(0)
     }
 
@@ -162,8 +177,10 @@ impl Terminal {
         }
         let seen = self.seen();
         let output = String::from_utf8_lossy(&seen.output).into_owned();
-        panic!("`{what}` did not come; frames {:?}, closed {:?}, output {output:?}",
-            seen.frames, seen.closed);
+        panic!(
+            "`{what}` did not come; frames {:?}, closed {:?}, output {output:?}",
+            seen.frames, seen.closed
+        );
     }
 }
 

@@ -32,7 +32,10 @@ pub(crate) enum BenchCommand {
 pub(crate) fn build(root: &Path) -> Result<(), String> {
     install::node_packages(root)?;
     say("building the sidecar and the stage");
-    run(&mut cargo(root, &["build", "-p", "breakglass", "-p", "breakglass-tests"]))?;
+    run(&mut cargo(
+        root,
+        &["build", "-p", "breakglass", "-p", "breakglass-tests"],
+    ))?;
     crate::bindings::addon(root).map_err(|error| crate::run::chain(&error))?;
     say("building the Backstage plugin");
     run(program(root, "npm").args(["run", "--silent", "build"]))
@@ -54,8 +57,14 @@ pub(crate) fn demo(root: &Path, options: &Options) -> Result<(), String> {
         command.arg("--smoke");
     }
     command.args(&options.further);
-    let status = command.status().map_err(|error| format!("the demo: {error}"))?;
-    if status.success() { Ok(()) } else { Err("the demo did not keep every promise".to_owned()) }
+    let status = command
+        .status()
+        .map_err(|error| format!("the demo: {error}"))?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err("the demo did not keep every promise".to_owned())
+    }
 }
 
 /// The demo typed by a script, for the tests.
@@ -65,7 +74,11 @@ pub(crate) fn smoke(root: &Path) -> Result<(), String> {
     command.arg("--smoke");
     let mut last = String::new();
     let kept = watch(&mut command, |line| last = line.to_owned())?;
-    if kept { Ok(()) } else { Err(format!("not every promise was kept: {last}")) }
+    if kept {
+        Ok(())
+    } else {
+        Err(format!("not every promise was kept: {last}"))
+    }
 }
 
 /// Measures.
@@ -73,11 +86,27 @@ pub(crate) fn bench(root: &Path, command: &BenchCommand) -> Result<(), String> {
     let BenchCommand::Relay { json } = command;
     install::node_packages(root)?;
     say("building for measurement (a few minutes when nothing is cached)");
-    run(&mut cargo(root, &["build", "--release", "-p", "breakglass-tests", "--bin", "bench-relay"]))?;
+    run(&mut cargo(
+        root,
+        &[
+            "build",
+            "--release",
+            "-p",
+            "breakglass-tests",
+            "--bin",
+            "bench-relay",
+        ],
+    ))?;
     let mut bench = program(root, target(root).join("release/bench-relay"));
     if *json {
         bench.arg("--json");
     }
-    let status = bench.status().map_err(|error| format!("the benchmark: {error}"))?;
-    if status.success() { Ok(()) } else { Err("the benchmark did not run to its end".to_owned()) }
+    let status = bench
+        .status()
+        .map_err(|error| format!("the benchmark: {error}"))?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err("the benchmark did not run to its end".to_owned())
+    }
 }

@@ -6,8 +6,14 @@ use std::process::{Command, Stdio};
 
 /// Node packages, exactly as locked: Backstage's, and the browser's driver.
 pub(crate) fn node_packages(root: &Path) -> Result<(), String> {
-    locked(root, "Backstage, Postgres and the test tools (minutes when nothing is cached)")?;
-    locked(&root.join("tests/vectors"), "the browser's driver and the type checker")
+    locked(
+        root,
+        "Backstage, Postgres and the test tools (minutes when nothing is cached)",
+    )?;
+    locked(
+        &root.join("tests/vectors"),
+        "the browser's driver and the type checker",
+    )
 }
 
 fn locked(root: &Path, what: &str) -> Result<(), String> {
@@ -29,7 +35,9 @@ pub(crate) fn wasm_target(root: &Path) -> Result<(), String> {
         .stderr(Stdio::null())
         .output();
     let present = installed.is_ok_and(|output| {
-        String::from_utf8_lossy(&output.stdout).lines().any(|l| l == "wasm32-unknown-unknown")
+        String::from_utf8_lossy(&output.stdout)
+            .lines()
+            .any(|l| l == "wasm32-unknown-unknown")
     });
     if present {
         return Ok(());
@@ -40,7 +48,10 @@ pub(crate) fn wasm_target(root: &Path) -> Result<(), String> {
 
 /// Debian packages that provide these programs; each is `(program, package, why)`.
 pub(crate) fn debian(root: &Path, wanted: &[(&str, &str, &str)]) -> Result<(), String> {
-    let missing: Vec<_> = wanted.iter().filter(|(path, ..)| !Path::new(path).exists()).collect();
+    let missing: Vec<_> = wanted
+        .iter()
+        .filter(|(path, ..)| !Path::new(path).exists())
+        .collect();
     if missing.is_empty() {
         return Ok(());
     }
@@ -49,16 +60,26 @@ pub(crate) fn debian(root: &Path, wanted: &[(&str, &str, &str)]) -> Result<(), S
     }
     if !rustix::process::geteuid().is_root() {
         let packages: Vec<_> = missing.iter().map(|(_, package, _)| *package).collect();
-        return Err(format!("install them as root: apt-get install {}", packages.join(" ")));
+        return Err(format!(
+            "install them as root: apt-get install {}",
+            packages.join(" ")
+        ));
     }
-    run(program(root, "apt-get").args(["update", "-q"]).stdout(Stdio::null()))?;
+    run(program(root, "apt-get")
+        .args(["update", "-q"])
+        .stdout(Stdio::null()))?;
     let mut install = program(root, "apt-get");
-    install.env("DEBIAN_FRONTEND", "noninteractive").stdout(Stdio::null());
+    install
+        .env("DEBIAN_FRONTEND", "noninteractive")
+        .stdout(Stdio::null());
     install.args(["install", "-y", "-q", "--no-install-recommends"]);
     install.args(missing.iter().map(|(_, package, _)| *package));
     run(&mut install)
 }
 
 /// What the browser's part of the vectors needs.
-pub(crate) const BROWSER: [(&str, &str, &str); 1] =
-    [("/usr/bin/chromium", "chromium", "the decisions are tested in a real browser")];
+pub(crate) const BROWSER: [(&str, &str, &str); 1] = [(
+    "/usr/bin/chromium",
+    "chromium",
+    "the decisions are tested in a real browser",
+)];

@@ -44,7 +44,11 @@ enum Command {
 }
 
 fn make_bindings(root: &Path, check: bool, pack: Option<&Path>) -> Result<(), String> {
-    let made = if check { bindings::check(root) } else { bindings::build(root) };
+    let made = if check {
+        bindings::check(root)
+    } else {
+        bindings::build(root)
+    };
     run::say(&made.map_err(|error| run::chain(&error))?.to_string());
     if let Some(out) = pack {
         for folder in bindings::pack(root, out).map_err(|error| run::chain(&error))? {

@@ -8,7 +8,11 @@ use std::process::{Command, Stdio};
 /// The repository's root.
 pub(crate) fn root() -> PathBuf {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
-    manifest.ancestors().nth(2).unwrap_or(manifest).to_path_buf()
+    manifest
+        .ancestors()
+        .nth(2)
+        .unwrap_or(manifest)
+        .to_path_buf()
 }
 
 /// Tells the person something.
@@ -59,7 +63,9 @@ pub(crate) fn watch(command: &mut Command, mut see: impl FnMut(&str)) -> Result<
             see(&line);
         }
     }
-    let status = child.wait().map_err(|error| format!("`{named}`: {error}"))?;
+    let status = child
+        .wait()
+        .map_err(|error| format!("`{named}`: {error}"))?;
     Ok(status.success())
 }
 
@@ -77,6 +83,8 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
 
 fn named(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
-    let words: Vec<_> = words.map(|word| word.to_string_lossy().into_owned()).collect();
+    let words: Vec<_> = words
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
     words.join(" ")
 }

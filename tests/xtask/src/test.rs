@@ -39,17 +39,72 @@ struct Part {
 }
 
 const PARTS: [Part; 11] = [
-    Part { name: "lint", fast: true, what: "format and lints", run: lint },
-    Part { name: "unit", fast: true, what: "rules, formats, state machines", run: unit },
-    Part { name: "tidy", fast: true, what: "the repository's own rules", run: tidy },
-    Part { name: "bindings", fast: false, what: "the doors to Node and the browser", run: doors },
-    Part { name: "vectors", fast: false, what: "one set of answers in Node", run: vectors },
-    Part { name: "browser", fast: false, what: "the same answers in Chromium", run: browser },
-    Part { name: "shim", fast: false, what: "the Backstage plugin", run: shim },
-    Part { name: "store", fast: false, what: "the store on a real Postgres", run: store },
-    Part { name: "standin", fast: false, what: "sessions on the stand-in", run: standin },
-    Part { name: "demo", fast: false, what: "the demo, typed by a script", run: smoke },
-    Part { name: "cluster", fast: false, what: "a real Kubernetes", run: real_cluster },
+    Part {
+        name: "lint",
+        fast: true,
+        what: "format and lints",
+        run: lint,
+    },
+    Part {
+        name: "unit",
+        fast: true,
+        what: "rules, formats, state machines",
+        run: unit,
+    },
+    Part {
+        name: "tidy",
+        fast: true,
+        what: "the repository's own rules",
+        run: tidy,
+    },
+    Part {
+        name: "bindings",
+        fast: false,
+        what: "the doors to Node and the browser",
+        run: doors,
+    },
+    Part {
+        name: "vectors",
+        fast: false,
+        what: "one set of answers in Node",
+        run: vectors,
+    },
+    Part {
+        name: "browser",
+        fast: false,
+        what: "the same answers in Chromium",
+        run: browser,
+    },
+    Part {
+        name: "shim",
+        fast: false,
+        what: "the Backstage plugin",
+        run: shim,
+    },
+    Part {
+        name: "store",
+        fast: false,
+        what: "the store on a real Postgres",
+        run: store,
+    },
+    Part {
+        name: "standin",
+        fast: false,
+        what: "sessions on the stand-in",
+        run: standin,
+    },
+    Part {
+        name: "demo",
+        fast: false,
+        what: "the demo, typed by a script",
+        run: smoke,
+    },
+    Part {
+        name: "cluster",
+        fast: false,
+        what: "a real Kubernetes",
+        run: real_cluster,
+    },
 ];
 
 /// Runs the parts that the options choose.
@@ -57,7 +112,10 @@ pub(crate) fn test(root: &Path, options: &Options) -> ExitCode {
     for name in options.skip.iter().chain(&options.only) {
         if !PARTS.iter().any(|part| part.name == name) {
             let names: Vec<_> = PARTS.iter().map(|part| part.name).collect();
-            say(&format!("there is no part `{name}`; there are {}", names.join(", ")));
+            say(&format!(
+                "there is no part `{name}`; there are {}",
+                names.join(", ")
+            ));
             return ExitCode::from(2);
         }
     }
@@ -74,7 +132,10 @@ pub(crate) fn test(root: &Path, options: &Options) -> ExitCode {
             continue;
         }
         say(&format!("── {}: {}", part.name, part.what));
-        #[expect(clippy::disallowed_methods, reason = "how long a part took, for the person")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "how long a part took, for the person"
+        )]
         let started = Instant::now();
         let before = count.failed;
         if let Err(problem) = (part.run)(root, &mut count) {
@@ -83,17 +144,32 @@ pub(crate) fn test(root: &Path, options: &Options) -> ExitCode {
             }
             problems.push(format!("{}: {problem}", part.name));
         }
-        say(&format!("── {}: {:.0} s", part.name, started.elapsed().as_secs_f64()));
+        say(&format!(
+            "── {}: {:.0} s",
+            part.name,
+            started.elapsed().as_secs_f64()
+        ));
     }
     for problem in &problems {
         say(&format!("failed: {problem}"));
     }
-    #[expect(clippy::print_stdout, reason = "the closing line is this command's answer")]
+    #[expect(
+        clippy::print_stdout,
+        reason = "the closing line is this command's answer"
+    )]
     {
-        let Count { passed, failed, skipped } = count;
+        let Count {
+            passed,
+            failed,
+            skipped,
+        } = count;
         println!("{passed} passed, {failed} failed, {skipped} skipped");
     }
-    if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if problems.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
 }
 
 /// Runs a test command and adds up what its runner says.
@@ -113,13 +189,20 @@ fn tests(command: &mut Command, count: &mut Count) -> Result<(), String> {
             ("fail ", &mut count.failed),
             ("skipped ", &mut count.skipped),
         ] {
-            *into += line.strip_prefix(word).and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
+            *into += line
+                .strip_prefix(word)
+                .and_then(|n| n.parse::<u64>().ok())
+                .unwrap_or(0);
         }
     })?;
     if count.passed + count.failed == before {
         return Err("its runner ran no test".to_owned());
     }
-    if succeeded { Ok(()) } else { Err("tests failed; see above".to_owned()) }
+    if succeeded {
+        Ok(())
+    } else {
+        Err("tests failed; see above".to_owned())
+    }
 }
 
 fn number_before(text: &str, word: &str) -> u64 {
@@ -140,17 +223,33 @@ fn checked(command: &mut Command, count: &mut Count) -> Result<(), String> {
 
 fn lint(root: &Path, count: &mut Count) -> Result<(), String> {
     checked(&mut cargo(root, &["fmt", "--all", "--check"]), count)?;
-    let clippy = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
+    let clippy = [
+        "clippy",
+        "--workspace",
+        "--all-targets",
+        "--",
+        "-D",
+        "warnings",
+    ];
     checked(&mut cargo(root, &clippy), count)
 }
 
 fn unit(root: &Path, count: &mut Count) -> Result<(), String> {
-    tests(&mut cargo(root, &["test", "--workspace", "--lib", "--bins"]), count)?;
-    tests(&mut cargo(root, &["test", "-p", "decisions", "--test", "vectors"]), count)
+    tests(
+        &mut cargo(root, &["test", "--workspace", "--lib", "--bins"]),
+        count,
+    )?;
+    tests(
+        &mut cargo(root, &["test", "-p", "decisions", "--test", "vectors"]),
+        count,
+    )
 }
 
 fn tidy(root: &Path, count: &mut Count) -> Result<(), String> {
-    tests(&mut cargo(root, &["test", "-p", "breakglass-tests", "--test", "tidy"]), count)
+    tests(
+        &mut cargo(root, &["test", "-p", "breakglass-tests", "--test", "tidy"]),
+        count,
+    )
 }
 
 fn doors(root: &Path, count: &mut Count) -> Result<(), String> {
@@ -233,7 +332,9 @@ fn real_cluster(root: &Path, count: &mut Count) -> Result<(), String> {
 fn on_cluster(root: &Path, dir: &Path, count: &mut Count) -> Result<(), String> {
     for name in ["rbac_on_a_real_cluster", "session_on_a_real_cluster"] {
         let mut command = cargo(root, &["test", "-p", "breakglass-tests", "--test", name]);
-        command.args(["--", "--test-threads=1"]).env("BREAKGLASS_TEST_CLUSTER", dir);
+        command
+            .args(["--", "--test-threads=1"])
+            .env("BREAKGLASS_TEST_CLUSTER", dir);
         tests(&mut command, count)?;
     }
     Ok(())

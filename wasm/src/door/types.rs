@@ -23,7 +23,13 @@ impl Types {
         // Everything that crosses is JSON, which JavaScript reads into numbers.
         let config = Config::new().with_large_int("number");
         let (seen, declared, members) = (HashSet::new(), BTreeMap::new(), String::new());
-        Self { config, seen, declared, members, interfaces: String::new() }
+        Self {
+            config,
+            seen,
+            declared,
+            members,
+            interfaces: String::new(),
+        }
     }
 
     /// Adds one decision to the interface, and its types to the declarations.

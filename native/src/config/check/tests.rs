@@ -18,7 +18,9 @@ fn usable() -> Value {
 #[track_caller]
 fn check(change: Value, expected: &[&str]) {
     let mut value = usable();
-    let (Value::Object(base), Value::Object(change)) = (&mut value, change) else { panic!() };
+    let (Value::Object(base), Value::Object(change)) = (&mut value, change) else {
+        panic!()
+    };
     base.extend(change);
     let problems = match parse(value, &nothing) {
         Ok(_) => Vec::new(),
@@ -44,13 +46,22 @@ fn every_unknown_key_and_impossible_value_is_told_at_once() {
     check(
         json!({"installatoin": "x", "logs": {"levle": "info"}, "limits": {"perUser": 0},
                "debugImages": ["alpine:3"], "groundClusters": ["nowhere"]}),
-        &["`installatoin`", "`logs.levle`", "debugImages[0]", "limits.perUser", "`nowhere`"],
+        &[
+            "`installatoin`",
+            "`logs.levle`",
+            "debugImages[0]",
+            "limits.perUser",
+            "`nowhere`",
+        ],
     );
 }
 
 #[test]
 fn a_wrong_type_is_told_beside_an_unknown_key() {
-    check(json!({"unknown": 1, "spool": 7}), &["`unknown`", "invalid type"]);
+    check(
+        json!({"unknown": 1, "spool": 7}),
+        &["`unknown`", "invalid type"],
+    );
 }
 
 #[test]
@@ -65,7 +76,10 @@ fn backstages_own_variables_are_honoured() {
     let config = parse(usable(), &env).unwrap();
     assert_eq!(config.database.host.as_deref(), Some("db"));
     assert_eq!(config.database.port, Some(6432));
-    assert_eq!(config.database.password.as_ref().map(Secret::expose), Some("hunter2"));
+    assert_eq!(
+        config.database.password.as_ref().map(Secret::expose),
+        Some("hunter2")
+    );
 }
 
 #[test]
