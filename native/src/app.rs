@@ -57,6 +57,8 @@ pub struct App {
     sweep: Sweep,
     owner: Mutex<Ownership>,
     first_sweep_done: AtomicBool,
+    /// Nothing new is taken up.
+    stopping: AtomicBool,
     stop: CancellationToken,
     released: CancellationToken,
 }
@@ -94,6 +96,7 @@ impl App {
             sessions,
             owner: Mutex::new(Ownership::StandsBy),
             first_sweep_done: AtomicBool::new(false),
+            stopping: AtomicBool::new(false),
             stop: CancellationToken::new(),
             released: CancellationToken::new(),
         })
@@ -116,12 +119,14 @@ impl App {
                 self.stop.clone(),
             )
             .await;
-        let _ = keeping.await;
+        // A lease call under way has a bound of its own, longer than a stop may take (O-6).
+        let _ = tokio::time::timeout(Duration::from_secs(1), keeping).await;
         Ok(())
     }
 
     /// Ends the process in good order: terminals are told, recordings saved, the lease given back.
     pub async fn shut_down(&self, reason: &str) {
+        self.stopping.store(true, Ordering::Release);
         for runtime in self.sessions.runtimes().all() {
             if let Some(terminal) = runtime.terminal.get() {
                 terminal.detach_all(reason);
@@ -140,7 +145,7 @@ impl App {
                 }
             });
         let saved = futures_util::future::join_all(saving);
-        if tokio::time::timeout(Duration::from_secs(5), saved)
+        if tokio::time::timeout(Duration::from_secs(4), saved)
             .await
             .is_err()
         {
@@ -150,7 +155,7 @@ impl App {
         if let Ownership::Owns(..) = self.ownership() {
             // By the task that renews it, so that no renewal comes after.
             let released = self.released.cancelled();
-            if tokio::time::timeout(Duration::from_secs(3), released)
+            if tokio::time::timeout(Duration::from_secs(2), released)
                 .await
                 .is_err()
             {
@@ -161,6 +166,11 @@ impl App {
 
     /// The use cases, while this process owns the sessions (D-5).
     pub fn sessions(&self) -> Result<&Arc<Sessions>, ApiError> {
+        if self.stopping.load(Ordering::Acquire) {
+            return Err(ApiError::Unavailable(
+                "this sidecar is stopping; try again in a moment".to_owned(),
+            ));
+        }
         match self.ownership() {
             Ownership::Owns(at, _) if self.is_current(at) => {}
             Ownership::Owns(..) => {
@@ -265,8 +275,12 @@ impl App {
                     self.step_down();
                 }
                 self.set_ownership(Ownership::Owns(asked, epoch));
+                self.sessions.tenure.confirmed(asked + LEASE);
                 if sweeping.is_none() {
-                    *sweeping = Some(self.take_over().await);
+                    *sweeping = Some(self.take_over());
+                }
+                if !self.first_sweep_done.load(Ordering::Acquire) {
+                    self.first_sweep().await;
                 }
             }
             Ok(Lease::HeldByAnother) => {
@@ -283,21 +297,28 @@ impl App {
         }
     }
 
-    /// W-5: the first sweep, then ready, then one every 15 s.
-    async fn take_over(self: &Arc<Self>) -> CancellationToken {
+    /// From here on this process sweeps every 15 s.
+    fn take_over(self: &Arc<Self>) -> CancellationToken {
         tracing::info!("this sidecar owns the sessions");
-        if let Err(error) = self.sweep.pass().await {
-            tracing::warn!(error = %chain(&error), "the first sweep was not done");
-        }
-        self.first_sweep_done.store(true, Ordering::Release);
         let stop = self.stop.child_token();
         let (this, until) = (Arc::clone(self), stop.clone());
         tokio::spawn(async move { this.sweep.run(until).await });
         stop
     }
 
+    /// W-5: not ready before it is done; one that fails is tried again with the next renewal.
+    async fn first_sweep(&self) {
+        match self.sweep.pass().await {
+            Ok(()) => self.first_sweep_done.store(true, Ordering::Release),
+            Err(error) => {
+                tracing::warn!(error = %chain(&error), "the first sweep was not done");
+            }
+        }
+    }
+
     /// D-5: terminals detached, no effect on any cluster.
     fn step_down(&self) {
+        self.sessions.tenure.lost();
         self.first_sweep_done.store(false, Ordering::Release);
         for runtime in self.sessions.runtimes().all() {
             if let Some(terminal) = runtime.terminal.get() {

@@ -13,6 +13,7 @@ mod read;
 mod runtime;
 mod settle;
 mod takedown;
+mod tenure;
 
 pub(crate) use attach::ShellState;
 pub use attach::Terminal;
@@ -37,6 +38,7 @@ pub struct Sessions {
     pub(crate) timeouts: Timeouts,
     pub(crate) retention_days: u32,
     pub(crate) runtimes: Runtimes,
+    pub(crate) tenure: tenure::Tenure,
 }
 
 /// The real world, or a fake one.
@@ -70,6 +72,7 @@ impl Sessions {
             timeouts: config.timeouts,
             retention_days: config.recordings.retention_days,
             runtimes: Runtimes::default(),
+            tenure: tenure::Tenure::default(),
         })
     }
 

@@ -42,6 +42,7 @@ impl Sweep {
     pub async fn pass(&self) -> Result<(), StoreError> {
         self.owed();
         let rows = self.sessions.store.unfinished().await?;
+        self.ended_elsewhere(&rows);
         let settings = SweepSettings {
             resume: self.sessions.settings.resume_sessions,
         };
@@ -61,9 +62,13 @@ impl Sweep {
                 }
             });
         }
-        let sessions = Arc::clone(&self.sessions);
-        self.tasks
-            .spawn(async move { sessions.settle_recordings().await });
+        // Behind an end of the same session, never beside it.
+        for (id, key) in self.sessions.spooled_recordings().await {
+            let sessions = Arc::clone(&self.sessions);
+            self.spawn(id.clone(), async move {
+                sessions.settle_spooled(&id, &key).await
+            });
+        }
         Ok(())
     }
 
@@ -85,6 +90,19 @@ impl Sweep {
             if let Err(error) = self.pass().await {
                 tracing::warn!(error = %chain(&error), "this sweep was not done");
             }
+        }
+    }
+
+    /// Sessions that run here and are not among the unfinished rows: an end was won and its answer
+    /// got lost.
+    fn ended_elsewhere(&self, unfinished: &[Session]) {
+        for runtime in self.sessions.runtimes().all() {
+            let id = runtime.session().id.clone();
+            if unfinished.iter().any(|row| row.id == id) {
+                continue;
+            }
+            let sessions = Arc::clone(&self.sessions);
+            self.spawn(id, async move { sessions.close_if_ended(&runtime).await });
         }
     }
 
@@ -122,7 +140,10 @@ impl Sweep {
             }),
             SweepAction::Checkpoint => {
                 if let Some(runtime) = runtime {
-                    self.spawn(id, async move { sessions.checkpoint(&runtime).await });
+                    self.spawn(id, async move {
+                        sessions.look_after(&runtime).await;
+                        sessions.checkpoint(&runtime).await;
+                    });
                 }
             }
         }
@@ -133,11 +154,20 @@ impl Sweep {
         if !lock(&self.busy).insert(id.clone()) {
             return;
         }
-        let busy = Arc::clone(&self.busy);
+        // Also where the work panics, the next pass must find the session free.
+        let busy = Busy(Arc::clone(&self.busy), id);
         self.tasks.spawn(async move {
             work.await;
-            lock(&busy).remove(&id);
+            drop(busy);
         });
+    }
+}
+
+struct Busy(Arc<Mutex<BTreeSet<SessionId>>>, SessionId);
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        lock(&self.0).remove(&self.1);
     }
 }
 
@@ -155,7 +185,12 @@ impl Sessions {
                 self.end_by_system(&runtime.session().id, EndReason::PodGone)
                     .await;
             }
-            Ok(ShellState::Running | ShellState::Exited) => {}
+            // The stream to it is silent, or this would be known already.
+            Ok(ShellState::Exited) => {
+                self.end_by_system(&runtime.session().id, EndReason::ShellExited)
+                    .await;
+            }
+            Ok(ShellState::Running) => {}
             Err(error) => {
                 tracing::debug!(session = %runtime.session().id, %error, "pod not seen");
             }

@@ -1,6 +1,14 @@
 //! The real adapter of the cluster port, on the stand-in's API: the contract that it shares with
 //! the fake, and what only a server can show (C-2, C-8, C-28, qK53).
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::too_many_lines,
+    reason = "a test panics to fail, and tells its story in one piece"
+)]
+
 use breakglass::cluster;
 use breakglass::fakes::cluster_contract::World;
 use breakglass::ports::ClusterError;

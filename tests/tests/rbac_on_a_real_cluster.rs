@@ -4,6 +4,14 @@
 //! Runs on the cluster whose folder `BREAKGLASS_TEST_CLUSTER` names (`cargo xtask cluster up DIR`).
 //! A run without a cluster fails, unless `BREAKGLASS_SKIP` names `cluster`.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::too_many_lines,
+    reason = "a test panics to fail, and tells its story in one piece"
+)]
+
 use std::path::PathBuf;
 use std::time::Duration;
 

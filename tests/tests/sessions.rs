@@ -1,5 +1,13 @@
 //! Sessions through a real Backstage on the stand-in, each part a process of its own.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::too_many_lines,
+    reason = "a test panics to fail, and tells its story in one piece"
+)]
+
 use breakglass_tests::StageError;
 use breakglass_tests::browser::Tab;
 use breakglass_tests::scenario::{nothing_is_left, the_recording_holds, whole_session};

@@ -1,6 +1,14 @@
 //! The real adapter of the store port, on a real Postgres: the contract that it shares with the
 //! fake, and what only a database can show (D-1 to D-5).
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::too_many_lines,
+    reason = "a test panics to fail, and tells its story in one piece"
+)]
+
 #[path = "store_on_postgres/age.rs"]
 mod age;
 #[path = "store_on_postgres/away.rs"]
@@ -80,9 +88,11 @@ impl Database {
     /// The first column of the first row.
     async fn text(&self, sql: &str) -> String {
         let rows = self.admin.simple_query(sql).await.expect(sql);
-        let value = rows.iter().find_map(|message| match message {
-            tokio_postgres::SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
-            _ => None,
+        let value = rows.iter().find_map(|message| {
+            let tokio_postgres::SimpleQueryMessage::Row(row) = message else {
+                return None;
+            };
+            row.get(0).map(str::to_owned)
         });
         value.unwrap_or_default()
     }
@@ -321,8 +331,8 @@ async fn a_row_that_cannot_be_understood_is_logged_and_hides_no_other() {
             .await
             .expect("an answer");
         drop(taking);
-        assert_eq!(unfinished, [good.clone()], "{set}");
-        assert_eq!(newest, [good.clone()], "{set}");
+        assert_eq!(unfinished, std::slice::from_ref(&good), "{set}");
+        assert_eq!(newest, std::slice::from_ref(&good), "{set}");
         let said = log.text();
         assert_eq!(said.matches("ERROR").count(), 2, "{set}: {said}");
         assert!(
@@ -351,7 +361,7 @@ async fn a_name_that_reads_like_sql_is_a_name() {
     let odd = stored(&*store, odd).await;
     assert_eq!(
         store.newest(name, "%", 50).await.expect("an answer"),
-        [odd.clone()]
+        std::slice::from_ref(&odd)
     );
     assert!(
         store

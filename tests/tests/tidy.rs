@@ -1,5 +1,13 @@
 //! Repository rules that no other tool checks.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::too_many_lines,
+    reason = "a test panics to fail, and tells its story in one piece"
+)]
+
 use breakglass_tests::root;
 use std::path::{Path, PathBuf};
 use std::process::Command;

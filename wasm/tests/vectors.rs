@@ -1,6 +1,14 @@
 //! The shared vectors through the decisions themselves; `tests/vectors/README.md` says what a row
 //! may hold, and `tests/vectors/rows.mjs` is this file's twin for Node and browsers.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::too_many_lines,
+    reason = "a test panics to fail, and tells its story in one piece"
+)]
+
 use decisions::door;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};

@@ -163,10 +163,10 @@ async fn opened(client: &Client, open: &Open, json: bool) -> Result<(), Failure>
 
 /// A field for a person: no control characters, whatever the server sent.
 fn text(value: &Value) -> String {
-    let text = match value {
-        Value::String(text) => text.clone(),
-        Value::Null => String::new(),
-        other => other.to_string(),
+    let text = match value.as_str() {
+        Some(text) => text.to_owned(),
+        None if value.is_null() => String::new(),
+        None => value.to_string(),
     };
     text.chars()
         .map(|c| if c.is_control() { ' ' } else { c })

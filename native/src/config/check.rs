@@ -128,13 +128,12 @@ fn remove_unknown(
 /// The object shapes behind a schema: itself, what it refers to, and its alternatives.
 fn shapes<'a>(schema: &'a Value, root: &'a Value) -> Vec<&'a Value> {
     let mut found = vec![schema];
-    if let Some(name) = schema.get("$ref").and_then(Value::as_str) {
-        if let Some(target) = name
+    if let Some(name) = schema.get("$ref").and_then(Value::as_str)
+        && let Some(target) = name
             .strip_prefix('#')
             .and_then(|pointer| root.pointer(pointer))
-        {
-            found.extend(shapes(target, root));
-        }
+    {
+        found.extend(shapes(target, root));
     }
     for key in ["anyOf", "oneOf", "allOf"] {
         for alternative in schema

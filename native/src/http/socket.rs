@@ -92,7 +92,7 @@ impl Socket {
         }
         connections.close();
         // Terminals have been told by now; what is left is a request in flight.
-        let _ = tokio::time::timeout(Duration::from_secs(5), connections.wait()).await;
+        let _ = tokio::time::timeout(Duration::from_secs(2), connections.wait()).await;
         let _ = std::fs::remove_file(&self.path);
     }
 }

@@ -14,7 +14,7 @@ use crate::ports::store::OpenedFacts;
 use crate::recording::{Header, LiveRecording};
 use decisions::debug_container::{DebugSpec, DebugUser, debug_container, hard_deadline_seconds};
 use decisions::grant::{GrantSpec, Sanction, Subject, grant};
-use decisions::mounts::{Mounts, volume_mounts};
+use decisions::mounts::{Mounts, sensitive, volume_mounts};
 use decisions::names::{self, debug_container_name};
 use decisions::pod::PodFacts;
 use decisions::reason::EndReason;
@@ -23,11 +23,16 @@ use decisions::target::{self, TargetIdentity, check_target, target_changes};
 use std::sync::Arc;
 use std::time::Duration;
 
+/// How long a failed opening's answer waits for the clean-up, which goes on anyway.
+const CLEAN_UP_WITHIN: Duration = Duration::from_secs(20);
+
 /// Why an opening did not get to its end.
 #[derive(Debug)]
 enum NotOpened {
     /// An end arrived.
     Cancelled,
+    /// The sessions are another process's, or could be (D-5).
+    NotOurs,
     /// A step failed.
     Failed(ApiError),
 }
@@ -42,27 +47,31 @@ impl Sessions {
     /// Takes an active row to a running shell, or ends it.
     pub(super) async fn activate(self: &Arc<Self>, runtime: Arc<Runtime>) -> Result<(), ApiError> {
         let id = runtime.session().id.clone();
-        self.runtimes.register(Arc::clone(&runtime));
+        // Also where a step panics, an end must not wait for ever.
+        let settled = SettledAtLast(&runtime);
         let opened = self.steps(&runtime).await;
         let failure = match opened {
             Ok(()) => {
                 runtime.set_phase(Phase::Open);
+                drop(settled);
                 tracing::info!(session = %id, "session open");
                 self.supervise(runtime);
                 return Ok(());
             }
             Err(failure) => failure,
         };
-        runtime.set_phase(Phase::Settled);
+        drop(settled);
         let failure = match failure {
             NotOpened::Cancelled => {
                 ApiError::Conflict("the session was ended while it was opening".to_owned())
             }
+            NotOpened::NotOurs => {
+                ApiError::Unavailable("another sidecar owns the sessions".to_owned())
+            }
             NotOpened::Failed(error) => {
-                let why = error.to_string();
                 tracing::warn!(session = %id, error = %chain(&error), "session failed to start");
-                let reason = EndReason::FailedToStart(bounded(&why));
-                self.end_by_system(&id, reason).await;
+                let reason = EndReason::FailedToStart(bounded(&error.to_string()));
+                self.end_within(&id, reason, CLEAN_UP_WITHIN).await;
                 failed_to_start(id, error)
             }
         };
@@ -76,12 +85,10 @@ impl Sessions {
         let session = runtime.session();
         let cluster = self.cluster(&session.cluster)?;
         let pod = self.recheck(session, cluster.as_ref()).await?;
-        let mounts = self.mounts(session, &pod).await?;
+        let mounts = self.mounts(runtime, &pod).await?;
         let recording = self.start_recording(runtime, &pod).await?;
-        proceed(runtime)?;
         self.make_grant(runtime, cluster.as_ref(), &recording)
             .await?;
-        proceed(runtime)?;
         let pod = self.mark_pod(runtime, cluster.as_ref(), &pod).await?;
         self.add_container(runtime, cluster.as_ref(), &pod, &mounts)
             .await?;
@@ -91,11 +98,24 @@ impl Sessions {
         tokio::select! {
             running = cluster.await_running(&target, &container, start) => running?,
             () = runtime.cancelled.cancelled() => return Err(NotOpened::Cancelled),
+            () = runtime.abandoned.cancelled() => return Err(NotOpened::NotOurs),
         }
         tracing::info!(session = %session.id, "debug container runs");
         self.open_terminal(runtime, cluster.as_ref(), recording)
             .await?;
-        proceed(runtime)
+        self.proceed(runtime)
+    }
+
+    /// Asked directly before whatever makes something in a cluster: an end that arrived
+    /// meanwhile, or another owner of the sessions, stops the opening.
+    fn proceed(&self, runtime: &Runtime) -> Result<(), NotOpened> {
+        if runtime.abandoned.is_cancelled() || !self.tenure.may_open(self.clock.elapsed()) {
+            return Err(NotOpened::NotOurs);
+        }
+        if runtime.cancelled.is_cancelled() {
+            return Err(NotOpened::Cancelled);
+        }
+        Ok(())
     }
 
     /// C-4: the target as it is at this moment.
@@ -121,17 +141,23 @@ impl Sessions {
         pod.ok_or_else(|| ApiError::NotFound("there is no such pod".to_owned()))
     }
 
-    /// C-5: the mounts, and on the row what people are told of them.
-    async fn mounts(&self, session: &Session, pod: &PodFacts) -> Result<Mounts, ApiError> {
-        if !session.volume_access {
-            return Ok(Mounts::default());
-        }
-        let mounts = volume_mounts(pod, &session.container);
+    /// C-5: the mounts, and on the row what people are told of them. What the session could read
+    /// is judged again, since the pod may be another than at the request (C-13).
+    async fn mounts(&self, runtime: &Runtime, pod: &PodFacts) -> Result<Mounts, ApiError> {
+        let session = runtime.session();
+        let mounts = match session.volume_access {
+            true => volume_mounts(pod, &session.container),
+            false => Mounts::default(),
+        };
+        let reads_secrets = sensitive(pod, &session.container, session.process_access, &mounts);
         let facts = OpenedFacts {
-            volumes: Some(mounts.told.clone()),
+            volumes: session.volume_access.then(|| mounts.told.clone()),
+            sensitive: reads_secrets.then_some(true),
             ..OpenedFacts::default()
         };
-        self.store.note_opened(&session.id, &facts).await?;
+        if facts != OpenedFacts::default() {
+            self.store.note_opened(&session.id, &facts).await?;
+        }
         Ok(mounts)
     }
 
@@ -153,7 +179,7 @@ impl Sessions {
             self.store.note_checkpoint(&session.id, &saved).await?;
         }
         let asked = TargetIdentity {
-            uid: None,
+            uid: runtime.asked_uid().map(str::to_owned),
             image: session.pod_image.clone(),
             image_id: session.pod_image_id.clone(),
         };
@@ -184,11 +210,12 @@ impl Sessions {
         runtime: &Runtime,
         cluster: &dyn Cluster,
         recording: &LiveRecording,
-    ) -> Result<(), ApiError> {
+    ) -> Result<(), NotOpened> {
         let session = runtime.session();
         let spec = self
             .grant_spec(session, cluster, session.duration_minutes)
             .await?;
+        self.proceed(runtime)?;
         let made = cluster.create_grant(&session.id, &grant(&spec)).await;
         runtime.note_doubt(&made);
         let made = made?;
@@ -200,7 +227,7 @@ impl Sessions {
         };
         self.store.note_opened(&session.id, &facts).await?;
         tracing::info!(session = %session.id, grant = made.name, "grant made");
-        self.mark(recording, "granted")
+        Ok(self.mark(recording, "granted")?)
     }
 
     pub(super) async fn grant_spec(
@@ -248,11 +275,11 @@ impl Sessions {
         self.store.note_object(&touched).await?;
         let target = pod_ref(pod);
         if session.process_access {
+            self.proceed(runtime)?;
             cluster
                 .annotate_process_access(&target, Some(&session.id))
                 .await?;
         }
-        proceed(runtime)?;
         let read = cluster.read_pod(&target).await?;
         let read = read.ok_or_else(|| ClusterError::NotFound {
             what: session.pod.clone(),
@@ -271,7 +298,7 @@ impl Sessions {
         cluster: &dyn Cluster,
         pod: &PodFacts,
         mounts: &Mounts,
-    ) -> Result<(), ApiError> {
+    ) -> Result<(), NotOpened> {
         let session = runtime.session();
         let image = self
             .settings
@@ -297,6 +324,7 @@ impl Sessions {
         self.store.note_opened(&session.id, &facts).await?;
         let container = serde_json::to_value(&container)
             .map_err(|error| ApiError::Unavailable(error.to_string()))?;
+        self.proceed(runtime)?;
         let added = cluster.add_debug_container(&pod_ref(pod), &container).await;
         runtime.note_doubt(&added);
         added?;
@@ -305,12 +333,14 @@ impl Sessions {
     }
 }
 
-/// An end that arrived meanwhile stops the opening between two steps.
-fn proceed(runtime: &Runtime) -> Result<(), NotOpened> {
-    if runtime.cancelled.is_cancelled() {
-        Err(NotOpened::Cancelled)
-    } else {
-        Ok(())
+/// Whatever becomes of an opening, it is over when this is dropped.
+struct SettledAtLast<'a>(&'a Runtime);
+
+impl Drop for SettledAtLast<'_> {
+    fn drop(&mut self) {
+        if self.0.phase() == Phase::Opening {
+            self.0.set_phase(Phase::Settled);
+        }
     }
 }
 
@@ -334,17 +364,15 @@ fn bounded(why: &str) -> String {
 }
 
 fn failed_to_start(id: decisions::session::SessionId, error: ApiError) -> ApiError {
-    match error {
-        // Said as they are (S-11, C-6): nothing of the session's is in doubt.
-        ApiError::Recording(_) | ApiError::Store(_) => error,
-        error => {
-            let (status, _) = error.backstage();
-            let refused = status == http::StatusCode::FORBIDDEN;
-            ApiError::FailedToStart {
-                id,
-                refused,
-                why: error.to_string(),
-            }
-        }
+    // Said as they are (S-11, C-6): nothing of the session's is in doubt.
+    if matches!(error, ApiError::Recording(_) | ApiError::Store(_)) {
+        return error;
+    }
+    let (status, _) = error.backstage();
+    let refused = status == http::StatusCode::FORBIDDEN;
+    ApiError::FailedToStart {
+        id,
+        refused,
+        why: error.to_string(),
     }
 }

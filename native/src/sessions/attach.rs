@@ -136,7 +136,11 @@ impl Sessions {
             if now >= patience {
                 break;
             }
-            self.clock.sleep_until(now + LOOK_AGAIN).await;
+            tokio::select! {
+                () = self.clock.sleep_until(now + LOOK_AGAIN) => {}
+                () = self.clock.sleep_until(runtime.deadline()) => return Some(EndReason::Expired),
+                () = runtime.cancelled.cancelled() => return None,
+            }
         }
         tracing::info!(session = %runtime.session().id, "the stream broke, the shell runs");
         terminal.detach_all("the connection to the pod broke; reconnect");

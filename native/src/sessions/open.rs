@@ -16,6 +16,7 @@ use decisions::tier::{TierFacts, fence_refusal, tier_for};
 use decisions::transition::{Admission, open_session};
 use serde_json::Value;
 use std::sync::Arc;
+use tokio::sync::oneshot;
 
 /// Draws of an id before giving up; one is enough but for a broken generator.
 const DRAWS: usize = 8;
@@ -36,23 +37,28 @@ impl Sessions {
         let facts = cluster.look_at(&request.namespace, &request.pod).await?;
         let admission = self.admit(caller, &request, &facts)?;
         self.recorder.check().await?;
-        let session = self.store_new(caller, request, admission).await?;
+        let uid = pod_uid(&facts);
 
-        let runtime = Runtime::new(session.clone(), self.clock.elapsed());
-        let this = Arc::clone(self);
-        let opening = tokio::spawn(async move { this.activate(runtime).await });
-        if at_once {
+        // A task of its own: a caller that hangs up must not leave a session half stored.
+        let (this, caller) = (Arc::clone(self), caller.clone());
+        let (stored, row) = oneshot::channel();
+        let opening = tokio::spawn(async move {
+            let runtime = this.store_new(&caller, request, admission, uid).await?;
+            let session = runtime.session().clone();
+            let id = session.id.clone();
+            // Nobody listens where the answer waits for the shell.
+            let _ = stored.send(session);
+            this.activate(runtime).await.map(|()| id)
+        });
+        if at_once && let Ok(session) = row.await {
             return Ok(session);
         }
         match opening.await {
-            Ok(opened) => opened?,
-            Err(_) => {
-                return Err(ApiError::Unavailable(
-                    "the opening broke off; the sweep ends the session".to_owned(),
-                ));
-            }
+            Ok(opened) => self.load(&opened?).await,
+            Err(_) => Err(ApiError::Unavailable(
+                "the opening broke off; the sweep ends the session".to_owned(),
+            )),
         }
-        self.load(&session.id).await
     }
 
     /// Everything that can be judged before anything is stored (S-14).
@@ -141,24 +147,33 @@ impl Sessions {
         .map_err(|refusal| ApiError::Conflict(refusal.to_string()))
     }
 
+    /// C-3: the runtime first, then the row. Whatever sees the row sees that it runs here.
     async fn store_new(
         &self,
         caller: &Caller,
         request: SessionRequest,
         admission: Admission,
-    ) -> Result<Session, ApiError> {
+        uid: Option<String>,
+    ) -> Result<Arc<Runtime>, ApiError> {
         for _ in 0..DRAWS {
             let Some(id) = SessionId::from_random(rand::random()) else {
                 continue;
             };
-            let now = self.clock.wall();
-            let opened = open_session(request.clone(), admission.clone(), &caller.actor, now, id)?;
-            match self
-                .store
-                .insert(&opened.session, &self.settings.limits)
-                .await?
-            {
-                Inserted::Stored => return Ok(opened.session),
+            let (request, admission) = (request.clone(), admission.clone());
+            let opened = open_session(request, admission, &caller.actor, self.clock.wall(), id)?;
+            let id = opened.session.id.clone();
+            if self.runtimes.get(&id).is_some() {
+                continue;
+            }
+            let runtime = Runtime::new(opened.session, self.clock.elapsed(), uid.clone());
+            self.runtimes.register(Arc::clone(&runtime));
+            let limits = &self.settings.limits;
+            let inserted = self.store.insert(runtime.session(), limits).await;
+            if !matches!(inserted, Ok(Inserted::Stored)) {
+                self.runtimes.remove(&id);
+            }
+            match inserted? {
+                Inserted::Stored => return Ok(runtime),
                 Inserted::IdTaken => {}
                 Inserted::OverLimit(refusal) => return Err(ApiError::OverLimit(refusal)),
             }
@@ -167,6 +182,11 @@ impl Sessions {
             "no free session id was found; try again".to_owned(),
         ))
     }
+}
+
+fn pod_uid(facts: &TargetFacts) -> Option<String> {
+    let uid = facts.pod.as_ref()?.pointer("/metadata/uid")?;
+    uid.as_str().map(str::to_owned)
 }
 
 /// What this version can open.

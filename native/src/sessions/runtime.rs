@@ -32,6 +32,7 @@ pub enum Phase {
 /// One open session.
 pub struct Runtime {
     session: Session,
+    asked_uid: Option<String>,
     started: Elapsed,
     deadline: Mutex<Elapsed>,
     /// Set by an end that arrives during opening (C-10a).
@@ -50,15 +51,19 @@ pub struct Runtime {
     pub(crate) owed_outcome: Mutex<Option<Taken>>,
     /// The recording's version that the row points at.
     noted_version: Mutex<Option<String>>,
+    /// Whether its end is complete.
+    pub(crate) closed: AtomicBool,
     /// One end at a time does the work.
     pub(crate) ending: tokio::sync::Mutex<()>,
 }
 
 impl Runtime {
-    pub(crate) fn new(session: Session, now: Elapsed) -> Arc<Self> {
+    /// `asked_uid` is the pod's UID when the session was asked for.
+    pub(crate) fn new(session: Session, now: Elapsed, asked_uid: Option<String>) -> Arc<Self> {
         let granted = u64::from(session.duration_minutes).saturating_mul(60);
         Arc::new(Self {
             session,
+            asked_uid,
             started: now,
             deadline: Mutex::new(now + std::time::Duration::from_secs(granted)),
             cancelled: CancellationToken::new(),
@@ -71,6 +76,7 @@ impl Runtime {
             owed_end: Mutex::new(None),
             owed_outcome: Mutex::new(None),
             noted_version: Mutex::new(None),
+            closed: AtomicBool::new(false),
             ending: tokio::sync::Mutex::new(()),
         })
     }
@@ -78,6 +84,11 @@ impl Runtime {
     /// The row as it was when it became active.
     pub fn session(&self) -> &Session {
         &self.session
+    }
+
+    /// The pod's UID when the session was asked for.
+    pub(crate) fn asked_uid(&self) -> Option<&str> {
+        self.asked_uid.as_deref()
     }
 
     /// When it is over.

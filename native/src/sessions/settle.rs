@@ -3,7 +3,7 @@
 //! Invariants: nothing local is deleted before the store confirmed it; a kept pod is watched, not
 //! removed; each call is one try, and the sweep comes again.
 
-use super::takedown::{GRANT_NOTE, MARK_NOTE, POD_NOTE, RECORDING_NOTE, Taken};
+use super::takedown::{GRANT_NOTE, MARK_NOTE, POD_NOTE, RECORDING_NOTE, TERMINATING_NOTE, Taken};
 use super::{Sessions, recording_key, session_of_key};
 use crate::http::error::chain;
 use crate::ports::StoreError;
@@ -44,30 +44,35 @@ impl Sessions {
         }
         self.take_back(session, cluster.as_ref(), &rest, &mut taken)
             .await;
-        let about_objects = [GRANT_NOTE, POD_NOTE, MARK_NOTE, "pod is still terminating"];
+        let about_objects = [GRANT_NOTE, POD_NOTE, MARK_NOTE, TERMINATING_NOTE];
         taken.notes.extend(notes_without(session, &about_objects));
         self.complete(session, &taken).await;
         Ok(())
     }
 
-    /// One more try at the recordings that have a spool and no live session here.
-    pub(crate) async fn settle_recordings(&self) {
+    /// The recordings that have a spool and no live session here.
+    pub(crate) async fn spooled_recordings(&self) -> Vec<(SessionId, String)> {
         let keys = match self.recorder.spooled().await {
             Ok(keys) => keys,
             Err(error) => {
                 tracing::warn!(error = %chain(&error), "the spool's folder cannot be read");
-                return;
+                return Vec::new();
             }
         };
-        for key in keys {
-            let Some(id) = session_of_key(&key) else {
-                continue;
-            };
-            if self.runtimes.get(&id).is_none()
-                && let Err(error) = self.settle_recording(&id, &key).await
-            {
-                tracing::warn!(session = %id, error = %chain(&error), "a recording waits");
-            }
+        let of_session = |key: String| session_of_key(&key).map(|id| (id, key));
+        let ours = |id: &SessionId| self.runtimes.get(id).is_some();
+        keys.into_iter()
+            .filter_map(of_session)
+            .filter(|(id, _)| !ours(id))
+            .collect()
+    }
+
+    /// One more try at a recording that was left in the spool.
+    pub(crate) async fn settle_spooled(&self, id: &SessionId, key: &str) {
+        if self.runtimes.get(id).is_none()
+            && let Err(error) = self.settle_recording(id, key).await
+        {
+            tracing::warn!(session = %id, error = %chain(&error), "a recording waits");
         }
     }
 

@@ -4,7 +4,7 @@
 //! object is deleted by its UID (C-26); a grant stays while an object remains that only it can
 //! remove (C-18).
 
-use super::runtime::Runtime;
+use super::runtime::{Runtime, lock};
 use super::{Sessions, recording_key};
 use crate::ports::Cluster;
 use crate::ports::cluster::{ClusterError, Deleted, MadeObject, ObjectKind, PodRef};
@@ -15,6 +15,7 @@ use decisions::pod::PodFacts;
 use decisions::recycle::{LivePod, RecycleDecision, RecycleFacts, recycle, removes_process_access};
 use decisions::session::Session;
 use std::future::Future;
+use std::sync::Mutex;
 use std::time::Duration;
 
 /// How long the shell is given to exit when it is asked to (C-25).
@@ -27,6 +28,7 @@ pub(super) const GRANT_NOTE: &str = "RoleBinding not deleted";
 pub(super) const POD_NOTE: &str = "pod not recycled";
 pub(super) const MARK_NOTE: &str = "process access not taken off the pod";
 pub(super) const RECORDING_NOTE: &str = "recording not saved";
+pub(super) const TERMINATING_NOTE: &str = "pod is still terminating";
 
 /// What an end achieved.
 #[derive(Debug, Default, Clone)]
@@ -41,6 +43,20 @@ pub(crate) struct Taken {
     pub gone: Vec<String>,
     /// UIDs of objects that were left in place on purpose, and why.
     pub kept: Vec<(String, String)>,
+}
+
+/// One end's work on one cluster.
+struct Work<'a> {
+    session: &'a Session,
+    cluster: &'a dyn Cluster,
+    /// The grant that was made anew for it, where the session's own lapsed.
+    renewed: Mutex<Option<MadeObject>>,
+}
+
+/// Whether an earlier try had the pod's delete accepted.
+fn was_terminating(session: &Session) -> bool {
+    let notes = session.cleanup_notes.as_deref();
+    notes.is_some_and(|notes| notes.contains(TERMINATING_NOTE))
 }
 
 impl Sessions {
@@ -86,20 +102,35 @@ impl Sessions {
         objects: &[MadeObject],
         taken: &mut Taken,
     ) {
+        let work = Work {
+            session,
+            cluster,
+            renewed: Mutex::new(None),
+        };
         let mut pod_remains = false;
         for object in objects
             .iter()
             .filter(|object| object.kind == ObjectKind::LivePod)
         {
-            if let Err(error) = self.recycle(session, cluster, object, taken).await {
+            if !self.tenure.may_end() {
+                return; // D-5: the new owner takes it from here
+            }
+            if let Err(error) = self.recycle(&work, object, taken).await {
                 pod_remains = true;
                 taken.notes.push(format!("{POD_NOTE}: {error}"));
             }
+        }
+        if !self.tenure.may_end() {
+            return;
         }
         if pod_remains {
             taken
                 .notes
                 .push(format!("{GRANT_NOTE}: it is what removes the pod"));
+            // One that was made for this try alone goes at once (C-18).
+            if let Some(renewed) = lock(&work.renewed).take() {
+                self.revoke_one(session, cluster, renewed, taken).await;
+            }
             return;
         }
         self.revoke(session, cluster, objects, taken).await;
@@ -108,11 +139,11 @@ impl Sessions {
     /// C-17.
     async fn recycle(
         &self,
-        session: &Session,
-        cluster: &dyn Cluster,
+        work: &Work<'_>,
         object: &MadeObject,
         taken: &mut Taken,
     ) -> Result<(), ClusterError> {
+        let (session, cluster) = (work.session, work.cluster);
         let pod = PodRef {
             namespace: object.namespace.clone(),
             name: object.name.clone(),
@@ -123,29 +154,24 @@ impl Sessions {
         let (facts, decision) = loop {
             let waited = self.clock.elapsed() >= give_up;
             let facts = self
-                .with_right(session, cluster, || {
-                    self.recycle_facts(session, cluster, &pod, waited)
-                })
+                .with_right(work, || self.recycle_facts(session, cluster, &pod, waited))
                 .await?;
-            match recycle(&facts) {
-                RecycleDecision::WaitForDisruptionBudget => {
-                    let again = self.clock.elapsed() + LONGEST_PAUSE;
-                    self.clock.sleep_until(again).await;
-                }
-                decision => break (facts, decision),
+            let decision = recycle(&facts);
+            if decision != RecycleDecision::WaitForDisruptionBudget {
+                break (facts, decision);
             }
+            let again = self.clock.elapsed() + LONGEST_PAUSE;
+            self.clock.sleep_until(again).await;
         };
         if removes_process_access(&facts, &decision) {
-            let untouched = self.with_right(session, cluster, || {
-                cluster.annotate_process_access(&pod, None)
-            });
+            let untouched = self.with_right(work, || cluster.annotate_process_access(&pod, None));
             if let Err(error) = untouched.await {
                 taken.notes.push(format!("{MARK_NOTE}: {error}"));
             }
         }
         match decision {
             RecycleDecision::Delete { .. } => {
-                self.with_right(session, cluster, || cluster.delete_pod(&pod, None))
+                self.with_right(work, || cluster.delete_pod(&pod, None))
                     .await?;
                 match cluster.await_gone(&pod, bound).await? {
                     Deleted::Gone | Deleted::Replaced => {
@@ -154,13 +180,13 @@ impl Sessions {
                     }
                     Deleted::Terminating => {
                         // Asked for and accepted; the sweep watches until the UID is gone (C-25).
-                        taken.notes.push("pod is still terminating".to_owned());
+                        taken.notes.push(TERMINATING_NOTE.to_owned());
                     }
                 }
             }
             RecycleDecision::Leave { note } => {
                 taken.gone.push(object.uid.clone());
-                taken.recycled = taken.recycled.or(Some(false));
+                taken.recycled = Some(facts.pod.is_none() && was_terminating(session));
                 taken.notes.extend(note);
             }
             RecycleDecision::Skip { note, .. } => {
@@ -245,18 +271,28 @@ impl Sessions {
             Err(error) => taken.notes.push(format!("{GRANT_NOTE}: {error}")),
         }
         for object in grants {
-            match self.retry(|| cluster.delete_grant(&object)).await {
-                Ok(Deleted::Gone | Deleted::Replaced) => {
-                    tracing::info!(session = %session.id, grant = object.name, "grant gone");
-                    taken.gone.push(object.uid);
-                }
-                Ok(Deleted::Terminating) => {
-                    taken
-                        .notes
-                        .push(format!("{GRANT_NOTE}: it has a finalizer"));
-                }
-                Err(error) => taken.notes.push(format!("{GRANT_NOTE}: {error}")),
+            self.revoke_one(session, cluster, object, taken).await;
+        }
+    }
+
+    async fn revoke_one(
+        &self,
+        session: &Session,
+        cluster: &dyn Cluster,
+        object: MadeObject,
+        taken: &mut Taken,
+    ) {
+        match self.retry(|| cluster.delete_grant(&object)).await {
+            Ok(Deleted::Gone | Deleted::Replaced) => {
+                tracing::info!(session = %session.id, grant = object.name, "grant gone");
+                taken.gone.push(object.uid);
             }
+            Ok(Deleted::Terminating) => {
+                taken
+                    .notes
+                    .push(format!("{GRANT_NOTE}: it has a finalizer"));
+            }
+            Err(error) => taken.notes.push(format!("{GRANT_NOTE}: {error}")),
         }
     }
 
@@ -299,8 +335,7 @@ impl Sessions {
     /// which the end removes with the others (C-18).
     async fn with_right<T, F>(
         &self,
-        session: &Session,
-        cluster: &dyn Cluster,
+        work: &Work<'_>,
         step: impl Fn() -> F,
     ) -> Result<T, ClusterError>
     where
@@ -310,11 +345,13 @@ impl Sessions {
             Err(ClusterError::Forbidden { .. }) => {}
             outcome => return outcome,
         }
+        let (session, cluster) = (work.session, work.cluster);
         let spec = self.grant_spec(session, cluster, 0).await?;
         let made = cluster.create_grant(&session.id, &grant(&spec)).await?;
         if let Err(error) = self.store.note_object(&made).await {
             tracing::warn!(session = %session.id, %error, "a grant is not on record yet");
         }
+        *lock(&work.renewed) = Some(made);
         self.retry(step).await
     }
 

@@ -1,5 +1,13 @@
 //! Attach, and the containers behind it, on the wire.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::too_many_lines,
+    reason = "a test panics to fail, and tells its story in one piece"
+)]
+
 #[allow(dead_code, reason = "each test program uses a part of it")]
 mod common;
 

@@ -1,5 +1,13 @@
 //! Who may do what: without the grant each step fails, with it each step passes (C-2a).
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::too_many_lines,
+    reason = "a test panics to fail, and tells its story in one piece"
+)]
+
 #[allow(dead_code, reason = "each test program uses a part of it")]
 mod common;
 

@@ -27,20 +27,18 @@ use claim::{Gate, Holder};
 use process::{ProcessId, must_run, output};
 use time::{say, step, wait_for};
 
-pub use dir::ClusterDir;
-pub use error::ClusterError;
-pub use objects::{
-    App, INSTALLATION, SIDECAR_ACCOUNT, SIDECAR_NAMESPACE, deploy_app, kubectl, sidecar_identity,
-};
-pub use packages::{Packages, ensure as ensure_packages};
-pub use parts::{VERSION, build_parts, cache_dir, parts_in};
+pub(crate) use dir::ClusterDir;
+pub(crate) use error::ClusterError;
+pub(crate) use objects::{App, deploy_app, sidecar_identity};
+pub(crate) use packages::{Packages, ensure as ensure_packages};
+pub(crate) use parts::{build_parts, cache_dir};
 
 /// How long one part may take to come up on a busy machine.
 const UP_WITHIN: Duration = Duration::from_secs(90);
 
 /// `cargo xtask cluster …`
 #[derive(Debug, clap::Subcommand)]
-pub enum ClusterCommand {
+pub(crate) enum ClusterCommand {
     /// Compile the Kubernetes programs into the cache (minutes, once)
     Build,
     /// Start a cluster in DIR: DIR/admin.conf, DIR/sidecar.conf, DIR/debug-image, DIR/app-image
@@ -75,7 +73,7 @@ pub enum ClusterCommand {
 ///
 /// # Errors
 /// [`ClusterError`], said so that a person knows what to do.
-pub fn run(command: ClusterCommand) -> Result<(), ClusterError> {
+pub(crate) fn run(command: ClusterCommand) -> Result<(), ClusterError> {
     match command {
         ClusterCommand::Build => {
             let binary = build_parts(&cache_dir()?)?;
@@ -104,7 +102,7 @@ pub fn run(command: ClusterCommand) -> Result<(), ClusterError> {
 
 /// How long a cluster stays up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lifetime {
+pub(crate) enum Lifetime {
     /// Until `down`, whatever becomes of the driver.
     UntilDown,
     /// As long as this process: gone with the handle, or cleared by the next driver.
@@ -113,7 +111,7 @@ pub enum Lifetime {
 
 /// A cluster that is up.
 #[derive(Debug)]
-pub struct ClusterHandle {
+pub(crate) struct ClusterHandle {
     dir: ClusterDir,
     lifetime: Lifetime,
 }
@@ -121,7 +119,7 @@ pub struct ClusterHandle {
 impl ClusterHandle {
     /// Where its files are; `BREAKGLASS_TEST_CLUSTER` is this folder.
     #[must_use]
-    pub fn dir(&self) -> &ClusterDir {
+    pub(crate) fn dir(&self) -> &ClusterDir {
         &self.dir
     }
 
@@ -129,7 +127,7 @@ impl ClusterHandle {
     ///
     /// # Errors
     /// [`ClusterError`] as [`down`].
-    pub fn down(mut self) -> Result<(), ClusterError> {
+    pub(crate) fn down(mut self) -> Result<(), ClusterError> {
         self.lifetime = Lifetime::UntilDown; // the handle's end has nothing left to do
         down(self.dir.path())
     }
@@ -149,7 +147,7 @@ impl Drop for ClusterHandle {
 ///
 /// # Errors
 /// [`ClusterError`]. What was started is stopped again; `dir` stays, for its logs.
-pub fn up(
+pub(crate) fn up(
     dir: &Path,
     packages: Packages,
     lifetime: Lifetime,
@@ -186,7 +184,7 @@ pub fn up(
 /// # Errors
 /// [`ClusterError::InUse`] while another process uses it; [`ClusterError::Remains`] where
 /// something could not be undone.
-pub fn down(dir: &Path) -> Result<(), ClusterError> {
+pub(crate) fn down(dir: &Path) -> Result<(), ClusterError> {
     let dir = ClusterDir::at(dir)?;
     let gate = Gate::enter()?;
     let own = ProcessId::own().map(|own| own.pid);

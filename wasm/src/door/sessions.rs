@@ -157,6 +157,10 @@ pub(super) struct QueueQuestion {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase", tag = "list")]
 #[cfg_attr(test, derive(ts_rs::TS), ts(export))]
+#[expect(
+    clippy::enum_variant_names,
+    reason = "the queue's lists are called so (S-8)"
+)]
 pub(super) enum QueuePlace {
     /// Somebody else's request.
     ToApprove,

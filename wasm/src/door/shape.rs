@@ -102,9 +102,10 @@ impl<'de> Deserializer<'de> for Given {
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Misfit> {
-        match self.0 {
-            Value::Null => visitor.visit_none(),
-            value => visitor.visit_some(Self(value)),
+        if self.0.is_null() {
+            visitor.visit_none()
+        } else {
+            visitor.visit_some(Self(self.0))
         }
     }
 

@@ -62,7 +62,7 @@ pub async fn a_grant_is_made_once_and_deleted_once(world: &dyn World) {
         .find_grants(&world.namespace(), &id)
         .await
         .expect("looked for");
-    assert_eq!(found, [made.clone()]);
+    assert_eq!(found, std::slice::from_ref(&made));
     assert_eq!(
         cluster.delete_grant(&made).await.expect("deleted"),
         Deleted::Gone

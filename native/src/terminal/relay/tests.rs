@@ -109,11 +109,8 @@ impl World {
     fn pass(&mut self, duration: Duration, alive: bool) {
         self.settle();
         let until = self.now + duration;
-        loop {
-            match self.relay.next_timeout().filter(|at| *at <= until) {
-                Some(at) => self.now = at,
-                None => break,
-            }
+        while let Some(at) = self.relay.next_timeout().filter(|at| *at <= until) {
+            self.now = at;
             let pings = self.pings;
             self.settle();
             if alive && self.pings > pings {

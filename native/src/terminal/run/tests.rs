@@ -131,10 +131,12 @@ impl Browser {
     async fn next(&mut self) -> Option<Message> {
         let next = async {
             loop {
-                match self.0.next().await?.ok()? {
-                    Message::Ping(_) | Message::Pong(_) => {}
-                    Message::Close(_) => return None,
-                    message => return Some(message),
+                let message = self.0.next().await?.ok()?;
+                if message.is_close() {
+                    return None;
+                }
+                if !message.is_ping() && !message.is_pong() {
+                    return Some(message);
                 }
             }
         };

@@ -15,14 +15,14 @@ const PATH_BYTES_MAX: usize = 60;
 
 /// The folder of a test cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ClusterDir(PathBuf);
+pub(crate) struct ClusterDir(PathBuf);
 
 impl ClusterDir {
     /// The folder `dir`, which need not be there yet.
     ///
     /// # Errors
     /// [`ClusterError::LongPath`], or where the working directory cannot be told.
-    pub fn at(dir: &Path) -> Result<Self, ClusterError> {
+    pub(crate) fn at(dir: &Path) -> Result<Self, ClusterError> {
         let path = std::path::absolute(dir).map_err(ClusterError::io("find", dir))?;
         // One name for one folder, so that the machine's claim can be compared.
         let path = path.canonicalize().unwrap_or(path);
@@ -34,31 +34,19 @@ impl ClusterDir {
 
     /// The folder itself.
     #[must_use]
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.0
     }
 
     /// A kubeconfig of a cluster admin: for a test's own set-up, never for the sidecar.
     #[must_use]
-    pub fn admin_conf(&self) -> PathBuf {
+    pub(crate) fn admin_conf(&self) -> PathBuf {
         self.0.join("admin.conf")
-    }
-
-    /// A kubeconfig of the sidecar's service account, with the rights of C-2a and no others.
-    #[must_use]
-    pub fn sidecar_conf(&self) -> PathBuf {
-        self.0.join("sidecar.conf")
-    }
-
-    /// A file with the debug image's reference, by digest.
-    #[must_use]
-    pub fn debug_image(&self) -> PathBuf {
-        self.0.join("debug-image")
     }
 
     /// A file with the reference of the image that [`super::deploy_app`] runs.
     #[must_use]
-    pub fn app_image(&self) -> PathBuf {
+    pub(crate) fn app_image(&self) -> PathBuf {
         self.0.join("app-image")
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// Why the test cluster did not do what was asked of it.
 #[derive(Debug, thiserror::Error)]
-pub enum ClusterError {
+pub(crate) enum ClusterError {
     /// The driver makes bridges, mounts and cgroups.
     #[error("the test cluster needs root (network bridge, mounts, cgroups); nothing was started")]
     NotRoot,

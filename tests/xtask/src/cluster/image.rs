@@ -237,7 +237,11 @@ mod tests {
     fn every_blob_lies_under_its_own_digest_and_every_reference_leads_to_one() {
         let built = image("x").build().expect("built");
         let name = format!("ghcr.io/hangar/tower-debug@{}", built.digest());
-        let files = files(&built.archive(&[name.clone()]).expect("archived"));
+        let files = files(
+            &built
+                .archive(std::slice::from_ref(&name))
+                .expect("archived"),
+        );
         for (path, bytes) in files.iter().filter(|(path, _)| path.starts_with("blobs/")) {
             assert_eq!(*path, format!("blobs/{}", digest(bytes).replace(':', "/")));
         }

@@ -13,11 +13,11 @@ use super::pki::token_kubeconfig;
 use super::process::output;
 
 /// The namespace of the sidecar's service account.
-pub const SIDECAR_NAMESPACE: &str = "backstage";
+pub(crate) const SIDECAR_NAMESPACE: &str = "backstage";
 /// The sidecar's service account.
-pub const SIDECAR_ACCOUNT: &str = "breakglass-sidecar";
+pub(crate) const SIDECAR_ACCOUNT: &str = "breakglass-sidecar";
 /// The name of the installation under test (C-2c).
-pub const INSTALLATION: &str = "test";
+pub(crate) const INSTALLATION: &str = "test";
 
 /// How long the sidecar's token is good for: a test run, with room.
 const TOKEN_FOR: &str = "12h";
@@ -25,7 +25,7 @@ const TOKEN_FOR: &str = "12h";
 /// An app to be debugged.
 #[derive(Debug, Clone, clap::Args)]
 #[group(id = "deployed-app")]
-pub struct App {
+pub(crate) struct App {
     /// The namespace it runs in, which is made and labelled
     #[arg(long)]
     pub namespace: String,
@@ -42,7 +42,7 @@ pub struct App {
 
 /// `kubectl` of the cluster's own binary, as an admin of the cluster in `dir`.
 #[must_use]
-pub fn kubectl(dir: &ClusterDir) -> Command {
+pub(crate) fn kubectl(dir: &ClusterDir) -> Command {
     let mut kubectl = Command::new(dir.program("kubectl"));
     kubectl.arg("--kubeconfig").arg(dir.admin_conf());
     // Its discovery cache would be filed under this address for the next cluster too.
@@ -56,7 +56,7 @@ pub fn kubectl(dir: &ClusterDir) -> Command {
 ///
 /// # Errors
 /// [`ClusterError`] where the cluster refuses or does not answer.
-pub fn sidecar_identity(dir: &ClusterDir) -> Result<(), ClusterError> {
+pub(crate) fn sidecar_identity(dir: &ClusterDir) -> Result<(), ClusterError> {
     let account = ServiceAccount::new(SIDECAR_NAMESPACE, SIDECAR_ACCOUNT)?;
     let rbac = RbacConfig::new(INSTALLATION, Identity::ServiceAccount(account))?;
     let mut manifests = serde_json::json!({
@@ -92,7 +92,7 @@ pub fn sidecar_identity(dir: &ClusterDir) -> Result<(), ClusterError> {
 ///
 /// # Errors
 /// [`ClusterError`] where the cluster refuses or the pods do not get ready within a minute.
-pub fn deploy_app(dir: &ClusterDir, app: &App) -> Result<(), ClusterError> {
+pub(crate) fn deploy_app(dir: &ClusterDir, app: &App) -> Result<(), ClusterError> {
     let path = dir.app_image();
     let image = std::fs::read_to_string(&path).map_err(ClusterError::io("read", &path))?;
     apply(dir, &app_manifest(app, image.trim()).to_string())?;

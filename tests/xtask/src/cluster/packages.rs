@@ -60,7 +60,7 @@ const PACKAGES: [Package; 6] = [
 
 /// What to do about packages that are missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Packages {
+pub(crate) enum Packages {
     /// Name them and stop.
     MustBeThere,
     /// Install them with `apt-get`, saying so.
@@ -71,7 +71,7 @@ pub enum Packages {
 ///
 /// # Errors
 /// [`ClusterError::Missing`] with the packages' names, or what `apt-get` says.
-pub fn ensure(packages: Packages) -> Result<(), ClusterError> {
+pub(crate) fn ensure(packages: Packages) -> Result<(), ClusterError> {
     let absent: Vec<&Package> = PACKAGES
         .iter()
         .filter(|package| !(package.is_there)())
@@ -109,7 +109,8 @@ fn install(absent: &[&Package], names: Vec<String>) -> Result<(), ClusterError> 
     let mut arguments = vec!["install", "--yes", "--no-install-recommends"];
     arguments.extend(names.iter().map(String::as_str));
     // The lists may be absent (a fresh image) or old: fetched only where the first try fails.
-    if !run(&arguments) && !(run(&["update"]) && run(&arguments)) {
+    let installed = run(&arguments) || (run(&["update"]) && run(&arguments));
+    if !installed {
         return Err(ClusterError::Missing(names));
     }
     installing.done();

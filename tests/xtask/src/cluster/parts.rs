@@ -15,7 +15,7 @@ use super::time::{say, step};
 
 /// The Kubernetes version of the test cluster. Not newer: from 1.35 the kubelet wants cgroup v2
 /// and containerd 2, which the machines that run the tests need not have.
-pub const VERSION: &str = "v1.34.4";
+pub(crate) const VERSION: &str = "v1.34.4";
 
 /// Where the Go module of the binary is.
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../cluster");
@@ -24,7 +24,7 @@ const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../cluster");
 ///
 /// # Errors
 /// [`ClusterError::Io`] where there is neither variable nor home.
-pub fn cache_dir() -> Result<PathBuf, ClusterError> {
+pub(crate) fn cache_dir() -> Result<PathBuf, ClusterError> {
     if let Some(cache) = std::env::var_os("BREAKGLASS_CACHE").filter(|value| !value.is_empty()) {
         return Ok(PathBuf::from(cache));
     }
@@ -40,7 +40,7 @@ pub fn cache_dir() -> Result<PathBuf, ClusterError> {
 ///
 /// # Errors
 /// [`ClusterError::Io`] where the sources cannot be read.
-pub fn parts_in(cache: &Path) -> Result<PathBuf, ClusterError> {
+pub(crate) fn parts_in(cache: &Path) -> Result<PathBuf, ClusterError> {
     let mut hash = Sha256::new();
     for name in ["go.sum", "main.go"] {
         let path = Path::new(SOURCE).join(name);
@@ -54,7 +54,7 @@ pub fn parts_in(cache: &Path) -> Result<PathBuf, ClusterError> {
 ///
 /// # Errors
 /// [`ClusterError::NoGo`], or what the compiler says.
-pub fn build_parts(cache: &Path) -> Result<PathBuf, ClusterError> {
+pub(crate) fn build_parts(cache: &Path) -> Result<PathBuf, ClusterError> {
     let binary = parts_in(cache)?;
     if binary.is_file() {
         return Ok(binary);
