@@ -23,6 +23,7 @@ pub(crate) mod pods;
 mod shell;
 pub(crate) mod watch;
 
+#[cfg(any(test, feature = "testing"))]
 pub(crate) use attach::may_be_attached;
 pub use config::{ClusterConfig, ConfigError};
 

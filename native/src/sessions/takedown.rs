@@ -128,7 +128,8 @@ impl Sessions {
                 .notes
                 .push(format!("{GRANT_NOTE}: it is what removes the pod"));
             // One that was made for this try alone goes at once (C-18).
-            if let Some(renewed) = lock(&work.renewed).take() {
+            let renewed = lock(&work.renewed).take();
+            if let Some(renewed) = renewed {
                 self.revoke_one(session, cluster, renewed, taken).await;
             }
             return;
