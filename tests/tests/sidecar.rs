@@ -12,8 +12,12 @@ mod deadlines;
 mod frames;
 #[path = "sidecar/logs.rs"]
 mod logs;
+#[path = "sidecar/meanwhile.rs"]
+mod meanwhile;
 #[path = "sidecar/opening.rs"]
 mod opening;
+#[path = "sidecar/plan.rs"]
+mod plan;
 #[path = "sidecar/requests.rs"]
 mod requests;
 #[path = "sidecar/revoking.rs"]

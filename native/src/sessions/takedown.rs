@@ -59,6 +59,11 @@ fn was_terminating(session: &Session) -> bool {
     notes.is_some_and(|notes| notes.contains(TERMINATING_NOTE))
 }
 
+fn is_uncounted(facts: &RecycleFacts) -> bool {
+    let controller = facts.pod.as_ref().and_then(|pod| pod.controller.as_ref());
+    controller.is_some_and(|controller| controller.other_ready_pods.is_none())
+}
+
 impl Sessions {
     /// Takes everything down; never fails, but says what remains.
     pub(super) async fn take_down(
@@ -154,9 +159,7 @@ impl Sessions {
         let give_up = self.clock.elapsed() + bound;
         let (facts, decision) = loop {
             let waited = self.clock.elapsed() >= give_up;
-            let facts = self
-                .with_right(work, || self.recycle_facts(session, cluster, &pod, waited))
-                .await?;
+            let facts = self.recycle_facts_with_right(work, &pod, waited).await?;
             let decision = recycle(&facts);
             if decision != RecycleDecision::WaitForDisruptionBudget {
                 break (facts, decision);
@@ -198,6 +201,35 @@ impl Sessions {
             RecycleDecision::WaitForDisruptionBudget => {}
         }
         Ok(())
+    }
+
+    /// Pods that may not be listed are no error of the call, only uncounted: where the grant lapsed
+    /// they are counted again with a new one. Where even that does not help, doubt decides (C-17).
+    async fn recycle_facts_with_right(
+        &self,
+        work: &Work<'_>,
+        pod: &PodRef,
+        waited: bool,
+    ) -> Result<RecycleFacts, ClusterError> {
+        let ask = || self.recycle_facts(work.session, work.cluster, pod, waited);
+        let facts = self.with_right(work, ask).await?;
+        if !is_uncounted(&facts) || lock(&work.renewed).is_some() {
+            return Ok(facts);
+        }
+        self.renew_right(work).await?;
+        let counted = self.retry(|| async {
+            let facts = ask().await?;
+            match is_uncounted(&facts) {
+                true => Err(ClusterError::Forbidden {
+                    message: "the pods cannot be counted".to_owned(),
+                }),
+                false => Ok(facts),
+            }
+        });
+        match counted.await {
+            Err(ClusterError::Forbidden { .. }) => Ok(facts),
+            outcome => outcome,
+        }
     }
 
     async fn recycle_facts(
@@ -346,6 +378,11 @@ impl Sessions {
             Err(ClusterError::Forbidden { .. }) => {}
             outcome => return outcome,
         }
+        self.renew_right(work).await?;
+        self.retry(step).await
+    }
+
+    async fn renew_right(&self, work: &Work<'_>) -> Result<(), ClusterError> {
         let (session, cluster) = (work.session, work.cluster);
         let spec = self.grant_spec(session, cluster, 0).await?;
         let made = cluster.create_grant(&session.id, &grant(&spec)).await?;
@@ -353,7 +390,7 @@ impl Sessions {
             tracing::warn!(session = %session.id, %error, "a grant is not on record yet");
         }
         *lock(&work.renewed) = Some(made);
-        self.retry(step).await
+        Ok(())
     }
 
     async fn retry_unless_forbidden<T, F>(&self, step: impl Fn() -> F) -> Result<T, ClusterError>

@@ -120,11 +120,15 @@ async fn suffer(
             Ok(settle(call.perform()))
         }
         Some(RequestFault::Late) => {
+            // Who may is decided when a request arrives; what holds it comes after.
+            if let Err(refusal) = call.authorize() {
+                return Ok(http_io::refuse(&refusal));
+            }
             let (send, receive) = tokio::sync::oneshot::channel();
             call.world.clone().spawn(async move {
                 let _ = releases.changed().await;
                 // The caller may have left; that it is done all the same is the point.
-                let _ = send.send(settle(call.perform()));
+                let _ = send.send(settle(call.act()));
             });
             receive.await.map_err(|_| Cut)
         }
@@ -224,10 +228,18 @@ fn text_header(headers: &HeaderMap, name: header::HeaderName) -> String {
 
 impl Call {
     fn perform(&self) -> Answer {
-        self.world
-            .read()
+        self.authorize()?;
+        self.act()
+    }
+
+    fn authorize(&self) -> Result<(), Refusal> {
+        let state = self.world.read();
+        state
             .authorizer(&self.user, &self.rules)
-            .check(&self.action)?;
+            .check(&self.action)
+    }
+
+    fn act(&self) -> Answer {
         let Action {
             verb,
             resource,

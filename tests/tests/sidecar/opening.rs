@@ -1,10 +1,8 @@
 //! A session that cannot be opened says why, in the cluster's own words, and leaves nothing (C-10).
 
 use crate::stand::{Plan, Stand, request_for};
-use breakglass_tests::sidecar::call;
 use serde_json::Value;
 use standin::{Fault, RequestFault, RequestMatch, StartFault};
-use std::time::Duration;
 
 const POLICY: &str = "rolebindings.rbac.authorization.k8s.io \"tower-breakglass-x\" is forbidden: \
     ValidatingAdmissionPolicy 'tower-breakglass-grant' with binding 'tower-breakglass-grant' denied \
@@ -27,7 +25,7 @@ fn case(name: &'static str, fault: Fault, status: u16, words: &'static str) -> C
     }
 }
 
-fn on(verb: &str, resource: &str, fault: RequestFault, times: u32) -> Fault {
+pub(crate) fn on(verb: &str, resource: &str, fault: RequestFault, times: u32) -> Fault {
     Fault::Request {
         matching: RequestMatch::on(verb, resource),
         fault,
@@ -51,8 +49,8 @@ fn start(fault: StartFault) -> Fault {
     }
 }
 
-const GRANT: (&str, &str) = ("create", "rolebindings");
-const CONTAINER: (&str, &str) = ("patch", "pods/ephemeralcontainers");
+pub(crate) const GRANT: (&str, &str) = ("create", "rolebindings");
+pub(crate) const CONTAINER: (&str, &str) = ("patch", "pods/ephemeralcontainers");
 
 async fn check(stand: &Stand, case: Case) {
     let Case {
@@ -89,7 +87,7 @@ async fn check(stand: &Stand, case: Case) {
     assert!(recording.starts_with('{'), "{name}: {recording}");
 }
 
-fn has_debug_container(pod: &Value) -> bool {
+pub(crate) fn has_debug_container(pod: &Value) -> bool {
     let added = pod["spec"]["ephemeralContainers"].as_array();
     added.is_some_and(|added| !added.is_empty())
 }
@@ -303,236 +301,5 @@ async fn what_heals_within_seconds_does_not_fail_an_opening() {
         assert_eq!(row["end_reason"], "ended by user", "{name}");
         stand.assert_nothing_is_left().await;
         stand.faults().apply(Fault::Clear);
-    }
-}
-
-/// Posts in the background and waits until the session has its row.
-async fn opening(stand: &Stand, pod: &str) -> (String, tokio::task::JoinHandle<(u16, Value)>) {
-    let before = stand.rows().await.len();
-    let (socket, body) = (stand.socket(), request_for(pod));
-    let posting = tokio::spawn(async move {
-        let caller = crate::stand::caller(crate::stand::ALICE, "shop");
-        let posted = call(&socket, "POST", "/v1/sessions", Some(&caller), Some(&body)).await;
-        posted.expect("an answer")
-    });
-    let deadline = tokio::time::Instant::now() + crate::stand::SOON;
-    loop {
-        let rows = stand.rows().await;
-        if rows.len() > before {
-            let id = rows[before]["id"].as_str().expect("an id").to_owned();
-            return (id, posting);
-        }
-        assert!(tokio::time::Instant::now() < deadline, "no row");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-}
-
-async fn until_requested(stand: &Stand, verb: &str, part: &str) {
-    stand
-        .until(&format!("{verb} {part}"), || {
-            stand
-                .standin
-                .requests()
-                .iter()
-                .any(|r| r.verb == verb && r.path.contains(part))
-        })
-        .await;
-}
-
-#[tokio::test]
-async fn an_end_that_arrives_while_the_container_starts_leaves_nothing() {
-    let stand = Plan::new().start().await;
-    stand.faults().next_start(StartFault::Slow {
-        milliseconds: 600_000,
-    });
-    let (pod, _) = stand.ready_pod();
-    let (id, posting) = opening(&stand, &pod).await;
-    until_requested(&stand, "patch", "/ephemeralcontainers").await;
-    let (status, ended) = stand.end(&id).await;
-    assert_eq!(
-        (status, &ended["endReason"]),
-        (200, &"ended by user".into()),
-        "{ended}"
-    );
-    let (status, body) = posting.await.expect("an answer");
-    assert_eq!(status, 409, "{body}");
-    stand.ended(&id).await;
-    stand.assert_nothing_is_left().await;
-    assert!(!stand.pods().iter().any(has_debug_container));
-}
-
-#[tokio::test]
-async fn an_end_that_arrives_while_the_grant_is_made_leaves_nothing() {
-    let stand = Plan::new().start().await;
-    stand
-        .faults()
-        .apply(on(GRANT.0, GRANT.1, RequestFault::PerformThenHang, 1));
-    let (pod, uid) = stand.ready_pod();
-    let (id, posting) = opening(&stand, &pod).await;
-    stand
-        .until("the grant", || !stand.grants().is_empty())
-        .await;
-    let (status, _) = stand.end(&id).await;
-    assert_eq!(status, 200);
-    stand.faults().release();
-    let (status, body) = posting.await.expect("an answer");
-    assert!(status == 409 || status == 503, "{status} {body}");
-    let row = stand.ended(&id).await;
-    assert_eq!(row["end_reason"], "ended by user");
-    stand.assert_nothing_is_left().await;
-    assert!(stand.has_pod(&uid), "a pod that was not touched stays");
-}
-
-#[tokio::test]
-async fn a_pod_that_is_replaced_before_the_container_is_added_is_not_touched() {
-    let stand = Plan::new().start().await;
-    stand
-        .faults()
-        .apply(on(GRANT.0, GRANT.1, RequestFault::Hang, 1));
-    let (pod, uid) = stand.ready_pod();
-    let (id, posting) = opening(&stand, &pod).await;
-    until_requested(&stand, "create", "/rolebindings").await;
-    let replaced = Fault::ReplacePod {
-        namespace: "shop".to_owned(),
-        name: pod.clone(),
-    };
-    assert!(stand.faults().apply(replaced));
-    stand.faults().release();
-    let (status, body) = posting.await.expect("an answer");
-    assert_eq!(status, 503, "{body}");
-    let row = stand.ended(&id).await;
-    let reason = row["end_reason"].as_str().unwrap_or_default();
-    assert!(
-        reason.contains("not found") && reason.contains(&pod),
-        "{reason}"
-    );
-    assert!(!stand.has_pod(&uid));
-    let now = stand
-        .pods()
-        .into_iter()
-        .find(|p| p["metadata"]["name"] == pod.as_str());
-    assert!(!has_debug_container(&now.expect("the replacement stays")));
-    stand.assert_nothing_is_left().await;
-}
-
-#[tokio::test]
-async fn a_pod_that_is_deleted_while_its_container_starts_fails_at_once() {
-    let stand = Plan::new().start().await;
-    stand.faults().next_start(StartFault::Slow {
-        milliseconds: 600_000,
-    });
-    let (pod, _) = stand.ready_pod();
-    let (id, posting) = opening(&stand, &pod).await;
-    until_requested(&stand, "patch", "/ephemeralcontainers").await;
-    let deleted = Fault::DeletePod {
-        namespace: "shop".to_owned(),
-        name: pod.clone(),
-    };
-    assert!(stand.faults().apply(deleted));
-    let (status, body) = posting.await.expect("an answer");
-    assert_eq!(status, 503, "{body}");
-    let row = stand.ended(&id).await;
-    let reason = row["end_reason"].as_str().unwrap_or_default();
-    assert!(
-        reason.contains("not found") && reason.contains(&pod),
-        "{reason}"
-    );
-    stand.assert_nothing_is_left().await;
-}
-
-#[tokio::test]
-async fn a_cluster_that_is_away_before_a_session_stores_nothing() {
-    let stand = Plan::new().start().await;
-    let body = stand.request();
-    stand.faults().apply(Fault::Unreachable { on: true });
-    let (status, answer) = stand.post("/v1/sessions", Some(&body)).await;
-    assert_eq!(status, 503, "{answer}");
-    let message = answer["error"]["message"].as_str().unwrap_or_default();
-    assert!(
-        message.contains("cluster `demo` cannot be reached"),
-        "{answer}"
-    );
-    assert!(stand.rows().await.is_empty());
-    stand.faults().apply(Fault::Clear);
-    let open = stand.open().await;
-    stand.end(&open.id).await;
-    stand.ended(&open.id).await;
-}
-
-#[tokio::test]
-async fn what_an_opening_left_in_a_cluster_that_went_away_is_removed_when_it_is_back() {
-    let stand = Plan::new().start().await;
-    stand.faults().next_start(StartFault::Slow {
-        milliseconds: 600_000,
-    });
-    let (pod, _) = stand.ready_pod();
-    let (id, posting) = opening(&stand, &pod).await;
-    until_requested(&stand, "patch", "/ephemeralcontainers").await;
-    stand.faults().apply(Fault::Unreachable { on: true });
-    let ending = stand.end(&id).await;
-    assert_eq!(ending.0, 200, "{}", ending.1);
-    assert_eq!(posting.await.expect("an answer").0, 409);
-    let row = stand.ended(&id).await;
-    let notes = row["cleanup_notes"].as_str().unwrap_or_default();
-    assert!(
-        notes.contains("pod not recycled") && notes.contains("RoleBinding not deleted"),
-        "{notes}"
-    );
-    assert_eq!(stand.grants().len(), 1);
-
-    stand.faults().apply(Fault::Unreachable { on: false });
-    stand.sweep().await;
-    let row = stand
-        .row_when(&id, "the clean-up", |row| row["cleanup_notes"].is_null())
-        .await;
-    assert_eq!(row["recycled"], true);
-    stand.assert_nothing_is_left().await;
-}
-
-#[tokio::test]
-async fn what_lands_after_the_end_does_not_stay() {
-    for (verb, resource) in [GRANT, CONTAINER] {
-        let stand = Plan::new().start().await;
-        stand
-            .faults()
-            .apply(on(verb, resource, RequestFault::Late, 1));
-        let (pod, uid) = stand.ready_pod();
-        let (status, body) = stand.post("/v1/sessions", Some(&request_for(&pod))).await;
-        assert_eq!(status, 503, "{resource}: {body}");
-        let id = body["error"]["session"].as_str().expect("an id").to_owned();
-        stand.ended(&id).await;
-        stand.assert_nothing_is_left().await;
-        // Only here does the API server do what it was asked for before.
-        stand.faults().release();
-        let landed = || match resource == GRANT.1 {
-            true => !stand.grants().is_empty(),
-            false => stand.pods().iter().any(has_debug_container) || !stand.has_pod(&uid),
-        };
-        stand.until("the landing", landed).await;
-        stand
-            .until("the grant's removal", || stand.grants().is_empty())
-            .await;
-        stand
-            .until("the container's", || {
-                !stand.pods().iter().any(has_debug_container)
-            })
-            .await;
-        stand
-            .row_when(&id, "the clean-up", |row| row["cleanup_notes"].is_null())
-            .await;
-        stand
-            .until("the end of every process", || {
-                stand.standin.processes().is_empty()
-            })
-            .await;
-        let deadline = tokio::time::Instant::now() + crate::stand::SOON;
-        while stand.objects().await > 0 {
-            assert!(
-                tokio::time::Instant::now() < deadline,
-                "{resource}: still on record"
-            );
-            stand.sweep().await;
-        }
-        stand.assert_nothing_is_left().await;
     }
 }

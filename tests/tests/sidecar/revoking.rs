@@ -304,3 +304,34 @@ async fn the_last_of_several_sessions_on_a_pod_recycles_it() {
     assert!(!stand.has_pod(&first.uid));
     stand.assert_nothing_is_left().await;
 }
+
+#[tokio::test]
+async fn a_grant_that_lapsed_is_made_anew_for_what_only_it_can_remove() {
+    let stand = Plan::new().start().await;
+    let open = stand.open().await;
+    stand.attach(&open.id).await.echo().await;
+    stand.faults().apply(Fault::Unreachable { on: true });
+    assert_eq!(stand.end(&open.id).await.0, 200);
+    let row = stand.ended(&open.id).await;
+    assert!(notes(&row).contains("pod not recycled"), "{row:#}");
+    stand.stop_the_clock();
+    stand.faults().apply(Fault::Unreachable { on: false });
+    let kubeconfig = stand.settings.dir.join("kubeconfig");
+    let admin = Witness::new(&kubeconfig, Some("admin"))
+        .await
+        .expect("an admin");
+    let bindings = Api::<RoleBinding>::namespaced(admin.client(), "shop");
+    let name = format!("tower-breakglass-{}", open.id);
+    bindings
+        .delete(&name, &DeleteParams::default())
+        .await
+        .expect("it lapses");
+    stand.let_the_clock_flow();
+    let row = swept(&stand, &open.id, "the clean-up", |row| {
+        row["cleanup_notes"].is_null()
+    })
+    .await;
+    assert_eq!(row["recycled"], true, "{row:#}");
+    assert!(!stand.has_pod(&open.uid));
+    stand.assert_nothing_is_left().await;
+}

@@ -1,6 +1,8 @@
 //! The fixture: one sidecar, one cluster, one database, and a clock that flows with the real one
 //! until a test stops it or moves it on.
 
+pub(crate) use crate::plan::Plan;
+use crate::plan::{Server, flow};
 use crate::terminal::Terminal;
 use breakglass::config::Config;
 use breakglass::ports::Clock;
@@ -10,10 +12,10 @@ use breakglass_tests::sidecar::{Settings, SidecarHere, call, ready};
 use decisions::session::SessionId;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use standin::{DEBUG_IMAGE, Faults, Options, Standin};
+use standin::{Faults, Standin};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -22,144 +24,16 @@ pub(crate) const SOON: Duration = Duration::from_secs(60);
 pub(crate) const ALICE: &str = "user:default/alice";
 pub(crate) const NAMESPACE: &str = "shop";
 
-/// The server that the tests of this process share while any of them runs.
-static POSTGRES: tokio::sync::Mutex<Weak<Postgres>> = tokio::sync::Mutex::const_new(Weak::new());
-static DATABASES: AtomicU32 = AtomicU32::new(0);
-
-/// Where a stand's database is.
-enum Server {
-    Shared(Arc<Postgres>),
-    Own(Box<Postgres>),
-}
-
 /// What a test runs on.
 pub(crate) struct Stand {
     pub(crate) standin: Standin,
     pub(crate) sidecar: SidecarHere,
     pub(crate) settings: Settings,
-    database: String,
-    server: Server,
-    flows: Arc<AtomicBool>,
-    _files: TempDir,
-}
-
-/// A stand that is not started yet.
-pub(crate) struct Plan {
-    options: Options,
-    own_postgres: bool,
-    change: Box<dyn FnOnce(&mut Config)>,
-}
-
-impl Plan {
-    /// The app `shop` with two ready pods, and bounds that a test can wait for.
-    pub(crate) fn new() -> Self {
-        Self::on(Options::default())
-    }
-
-    /// On another cluster.
-    pub(crate) fn on(options: Options) -> Self {
-        Self {
-            options,
-            own_postgres: false,
-            change: Box::new(|_| {}),
-        }
-    }
-
-    /// A database server that the test may stop.
-    pub(crate) fn own_postgres(self) -> Self {
-        Self {
-            own_postgres: true,
-            ..self
-        }
-    }
-
-    /// Another configuration.
-    pub(crate) fn change(self, change: impl FnOnce(&mut Config) + 'static) -> Self {
-        Self {
-            change: Box::new(change),
-            ..self
-        }
-    }
-
-    pub(crate) async fn start(self) -> Stand {
-        let files = tempfile::tempdir().expect("a folder");
-        let standin = Standin::start(self.options)
-            .await
-            .expect("the stand-in starts");
-        let kubeconfig = files.path().join("kubeconfig");
-        std::fs::write(&kubeconfig, standin.kubeconfig()).expect("a kubeconfig");
-        let way = json!({
-            "kubeconfig": {"path": kubeconfig, "context": "breakglass"}, "callTimeoutSeconds": 2,
-        });
-        let server = match self.own_postgres {
-            true => Server::Own(Box::new(Postgres::start().await.expect("Postgres starts"))),
-            false => Server::Shared(shared().await),
-        };
-        let database = format!("sidecar_{}", DATABASES.fetch_add(1, Ordering::Relaxed));
-        server.get().database(&database).await.expect("a database");
-        let settings = Settings {
-            dir: files.path().to_owned(),
-            postgres_port: server.get().port(),
-            clusters: json!({"demo": way, "prod": way}),
-            ground: vec!["demo".to_owned()],
-            debug_image: DEBUG_IMAGE.to_owned(),
-            installation: "tests".to_owned(),
-            name: "sidecar".to_owned(),
-            log_filter: "info".to_owned(),
-        };
-        let (named, change) = (database.clone(), self.change);
-        let sidecar = SidecarHere::start_changed(&settings, move |config| {
-            config.database.database = named;
-            config.timeouts.cleanup_step = 2;
-            config.timeouts.recycle = 5;
-            change(config);
-        })
-        .await
-        .expect("the sidecar starts");
-        let flows = Arc::new(AtomicBool::new(true));
-        tokio::spawn(flow(Arc::clone(&sidecar.clock), Arc::clone(&flows)));
-        Stand {
-            standin,
-            sidecar,
-            settings,
-            database,
-            server,
-            flows,
-            _files: files,
-        }
-    }
-}
-
-async fn shared() -> Arc<Postgres> {
-    let mut shared = POSTGRES.lock().await;
-    if let Some(running) = shared.upgrade() {
-        return running;
-    }
-    let started = Arc::new(Postgres::start().await.expect("Postgres starts"));
-    *shared = Arc::downgrade(&started);
-    started
-}
-
-/// Moves the clock as the real one moves.
-async fn flow(clock: Arc<breakglass::fakes::clock::FakeClock>, flows: Arc<AtomicBool>) {
-    let mut last = tokio::time::Instant::now();
-    loop {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-        let now = tokio::time::Instant::now();
-        if flows.load(Ordering::Relaxed) {
-            clock.advance(now - last);
-        }
-        last = now;
-    }
-}
-
-impl Server {
-    fn get(&self) -> &Postgres {
-        match self {
-            Self::Shared(server) => server,
-            Self::Own(server) => server,
-        }
-    }
+    pub(crate) database: String,
+    pub(crate) server: Server,
+    pub(crate) flows: Arc<AtomicBool>,
+    #[expect(dead_code, reason = "the folder lives as long as the stand")]
+    pub(crate) files: TempDir,
 }
 
 /// The clock.
@@ -439,7 +313,7 @@ impl Stand {
 
 /// A further sidecar on the same database.
 pub(crate) struct Second {
-    sidecar: breakglass_tests::sidecar::SidecarHere,
+    sidecar: SidecarHere,
     settings: Settings,
 }
 
