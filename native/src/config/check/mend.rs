@@ -72,13 +72,11 @@ fn fill(value: &mut Value, needed: &[String]) -> bool {
     let Some((last, above)) = needed.split_last() else {
         return false;
     };
-    match value.pointer_mut(&pointer(above)) {
-        Some(Value::Object(map)) => {
-            map.insert(last.clone(), substitute.clone());
-            true
-        }
-        _ => false,
-    }
+    let Some(Value::Object(map)) = value.pointer_mut(&pointer(above)) else {
+        return false;
+    };
+    map.insert(last.clone(), substitute.clone());
+    true
 }
 
 /// Takes out the value at the path, or else what is nearest above it.
@@ -89,8 +87,7 @@ fn take(value: &mut Value, path: &[String]) -> bool {
     let Value::Object(map) = value else {
         return false;
     };
-    match map.get_mut(first) {
-        Some(child) if !below.is_empty() && take(child, below) => true,
-        _ => map.remove(first).is_some(),
-    }
+    let taken_below =
+        !below.is_empty() && map.get_mut(first).is_some_and(|child| take(child, below));
+    taken_below || map.remove(first).is_some()
 }
