@@ -1,6 +1,7 @@
 //! Notes: what opening, recording and ending leave on a row, and the objects in the clusters.
 
 use super::{World, claim, end, minute, object, opened, owner, requested, row, saved, stored};
+use crate::http::error::chain;
 use crate::ports::Store;
 use crate::ports::cluster::ObjectKind;
 use crate::ports::store::{HeldObject, OpenedFacts, Outcome};
@@ -248,9 +249,13 @@ pub async fn objects_are_held_until_they_are_forgotten(world: &dyn World) {
     );
 
     let nobodys = object(&requested(), ObjectKind::LivePod, "uid-of-nobody");
+    let Err(refused) = store.note_object(&nobodys).await else {
+        panic!("an object of no session was taken");
+    };
+    let said = format!("{} {refused:?}", chain(&refused));
     assert!(
-        store.note_object(&nobodys).await.is_err(),
-        "an object of no session"
+        !said.contains(nobodys.session.as_str()),
+        "an error quotes nothing of a row: {said}"
     );
 }
 
