@@ -67,7 +67,7 @@ impl FolderRecordings {
         Ok(key
             .split('/')
             .map(folder_name)
-            .fold(self.root.to_path_buf(), |path, name| path.join(name)))
+            .fold(self.root.to_path_buf(), |path, name| path.join(&*name)))
     }
 
     fn save(&self, key: &str, content: &Content, sha256: &str) -> Result<Location, RecordingError> {
