@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use futures_util::StreamExt;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use std::borrow::Cow;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -63,7 +64,10 @@ impl FolderRecordings {
                 io::Error::new(ErrorKind::InvalidInput, why),
             ));
         }
-        Ok(self.root.join(key))
+        Ok(key
+            .split('/')
+            .map(folder_name)
+            .fold(self.root.to_path_buf(), |path, name| path.join(&*name)))
     }
 
     fn save(&self, key: &str, content: &Content, sha256: &str) -> Result<Location, RecordingError> {
@@ -184,11 +188,23 @@ fn away(why: &str, source: io::Error) -> RecordingError {
     }
 }
 
+/// The longest name in a key: an app or an environment (S-5).
+const NAME_MAX: usize = decisions::text::NAME_MAX;
+
+/// The folder of one name of a key: the name itself, where hidden files and our temporary ones do
+/// not begin like it. `%` is in no key, so two names never share a folder; 255 bytes at most.
+fn folder_name(name: &str) -> Cow<'_, str> {
+    match name.strip_prefix('.') {
+        Some(rest) => Cow::Owned(format!("%2e{rest}")),
+        None => Cow::Borrowed(name),
+    }
+}
+
 fn is_key(key: &str) -> bool {
     let is_name = |name: &str| {
         !name.is_empty()
-            && name.len() <= 128
-            && !name.starts_with('.')
+            && name.len() <= NAME_MAX
+            && !matches!(name, "." | "..")
             && name
                 .bytes()
                 .all(|it| it.is_ascii_alphanumeric() || b".-_".contains(&it))

@@ -211,7 +211,7 @@ impl Store for PgStore {
         limited(self.review(claim)).await
     }
 
-    async fn note_opened(&self, id: &SessionId, facts: &OpenedFacts) -> Result<(), StoreError> {
+    async fn note_opened(&self, id: &SessionId, facts: &OpenedFacts) -> Result<bool, StoreError> {
         limited(self.opened(id, facts)).await
     }
 
@@ -231,12 +231,17 @@ impl Store for PgStore {
         limited(self.add_object(object)).await
     }
 
-    async fn forget_object(&self, uid: &str) -> Result<(), StoreError> {
-        limited(self.remove_object(uid)).await
+    async fn forget_object(&self, session: &SessionId, uid: &str) -> Result<(), StoreError> {
+        limited(self.remove_object(session, uid)).await
     }
 
-    async fn keep_object(&self, uid: &str, why: &str) -> Result<(), StoreError> {
-        limited(self.mark_kept(uid, why)).await
+    async fn keep_object(
+        &self,
+        session: &SessionId,
+        uid: &str,
+        why: &str,
+    ) -> Result<(), StoreError> {
+        limited(self.mark_kept(session, uid, why)).await
     }
 
     async fn objects(&self, id: &SessionId) -> Result<Vec<HeldObject>, StoreError> {

@@ -27,6 +27,12 @@ pub enum NameError {
         /// How many characters its place allows.
         max: usize,
     },
+    /// Not a label's value, so not an installation's name either.
+    #[error(
+        "the installation `{0}` is not a label value: use letters, digits, `.`, `_` and `-`, at \
+         most 63, and begin and end with a letter or digit"
+    )]
+    NotAnInstallation(String),
     /// A user name that is empty, too long or carries control characters.
     #[error("user name `{}` is empty, longer than {USER_BYTES_MAX} bytes or not printable", .0.escape_debug())]
     NotAUser(String),

@@ -3,7 +3,8 @@
 //! Invariant: byte-stable, and nothing from the configuration is written unquoted: a value can
 //! never become YAML of its own. A placeholder without a value is an error of the build's tests.
 
-use crate::identity::{Identity, NameError, ServiceAccount, checked_label};
+use crate::identity::{Identity, NameError, ServiceAccount};
+use decisions::names::is_label_value;
 
 const HEADER: &str = "\
 # Rendered by `breakglass policies render`. Change the configuration and render again: what is
@@ -16,9 +17,6 @@ pub const DEBUG_LIVE: &str = "tower-breakglass-debug-live";
 pub const DEBUG_COPY: &str = "tower-breakglass-debug-copy";
 /// The role of the rights at rest (C-2a).
 pub const BACKEND: &str = "tower-breakglass-backend";
-
-/// An installation's name ends up in object names beside a prefix, so it is shorter than a label.
-const INSTALLATION_MAX: usize = 40;
 
 /// What the RBAC of one cluster is rendered from.
 #[derive(Debug, Clone)]
@@ -41,11 +39,15 @@ impl RbacConfig {
     /// The RBAC of one cluster, where the sidecar of `installation` is `backend` (C-1, C-2c).
     ///
     /// # Errors
-    /// [`NameError`] where the installation's name cannot be part of an object's name.
+    /// [`NameError`] where the installation's name is not one that the sidecar takes: a label's
+    /// value, by the one check that both use. RBAC's object names take whatever a label does.
     pub fn new(installation: &str, backend: Identity) -> Result<Self, NameError> {
-        let installation = checked_label("the installation", installation, INSTALLATION_MAX)?;
+        if !is_label_value(installation) {
+            let shown = installation.chars().take(64).collect();
+            return Err(NameError::NotAnInstallation(shown));
+        }
         Ok(Self {
-            installation,
+            installation: installation.to_owned(),
             backend,
             minter: None,
         })

@@ -144,13 +144,12 @@ async fn from_kubeconfig(way: &KubeconfigWay) -> Result<kube::Config, String> {
         }
     }
     let context = way.context.clone().or_else(|| file.current_context.clone());
-    if let Some(proxy) = context
+    if context
         .as_ref()
-        .and_then(|context| proxy_of(&file, context))
+        .is_some_and(|context| has_proxy(&file, context))
     {
-        return Err(format!(
-            "the kubeconfig's proxy-url `{proxy}` is not supported"
-        ));
+        // Its URL is not repeated: it may hold a password.
+        return Err("the kubeconfig's proxy-url is not supported; remove it".to_owned());
     }
     let options = KubeConfigOptions {
         context,
@@ -160,23 +159,17 @@ async fn from_kubeconfig(way: &KubeconfigWay) -> Result<kube::Config, String> {
     config.map_err(|error| error::why(&error))
 }
 
-fn proxy_of(file: &Kubeconfig, context: &str) -> Option<String> {
-    let context = file
-        .contexts
-        .iter()
-        .find(|named| named.name == context)?
-        .context
-        .as_ref()?;
-    let cluster = file
-        .clusters
-        .iter()
-        .find(|named| named.name == context.cluster)?;
-    cluster
-        .cluster
-        .as_ref()?
-        .proxy_url
-        .clone()
-        .filter(|proxy| !proxy.is_empty())
+fn has_proxy(file: &Kubeconfig, context: &str) -> bool {
+    let named = file.contexts.iter().find(|named| named.name == context);
+    let Some(context) = named.and_then(|named| named.context.as_ref()) else {
+        return false;
+    };
+    let mut clusters = file.clusters.iter();
+    clusters
+        .find(|named| named.name == context.cluster)
+        .and_then(|named| named.cluster.as_ref())
+        .and_then(|cluster| cluster.proxy_url.as_ref())
+        .is_some_and(|proxy| !proxy.is_empty())
 }
 
 fn without_credentials(way: &MintedTokenWay) -> Result<kube::Config, String> {

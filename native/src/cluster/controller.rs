@@ -25,7 +25,9 @@ pub(super) async fn facts(
     let listed = list::each(&caller, &pods, "", "pods", |other| {
         others += u32::from(is_ready_sibling(&other, pod));
     });
-    let other_ready_pods = unless_forbidden(listed.await)?.map(|()| others);
+    // The session's grant lets us list pods: a refusal means that it lapsed, and whoever asks
+    // makes it again. As "unknown" it would leave the pod in place for good (C-17, C-18).
+    listed.await?;
     let mut fewest = None;
     let disruptions_allowed = {
         let listed = each_budget(&caller, &budgets, |budget| {
@@ -34,7 +36,7 @@ pub(super) async fn facts(
         unless_forbidden(listed.await)?.and(fewest)
     };
     Ok(ControllerFacts {
-        other_ready_pods,
+        other_ready_pods: Some(others),
         disruptions_allowed,
     })
 }

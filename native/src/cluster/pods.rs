@@ -47,6 +47,13 @@ pub(super) async fn look_at(
     namespace: &str,
     pod: &str,
 ) -> Result<TargetFacts, ClusterError> {
+    // What cannot be a name in Kubernetes is the name of nothing there.
+    if !path::is_name(namespace) {
+        return Ok(TargetFacts {
+            namespace_labels: None,
+            pod: None,
+        });
+    }
     let pods = path::pods(namespace)?;
     let caller = cluster.reach.caller().await?;
     let request = Request::new(Namespace::url_path(&(), None));
@@ -57,13 +64,16 @@ pub(super) async fn look_at(
         Err(ClusterError::NotFound { .. } | ClusterError::Forbidden { .. }) => None,
         Err(error) => return Err(error),
     };
-    let pod = Place {
-        collection: pods,
-        name: pod,
-        kind: "pod",
-    }
-    .get(&caller)
-    .await?;
+    let pod = if path::is_name(pod) {
+        let place = Place {
+            collection: pods,
+            name: pod,
+            kind: "pod",
+        };
+        place.get(&caller).await?
+    } else {
+        None
+    };
     Ok(TargetFacts {
         namespace_labels,
         pod,

@@ -31,7 +31,8 @@ async fn a_key_cannot_leave_the_folder() {
         "a//b",
         "a/.",
         "a/\0",
-        ".hidden",
+        ".",
+        "..",
         "a\\b",
     ];
     for key in keys {
@@ -83,4 +84,24 @@ async fn a_folder_that_cannot_be_written_is_unavailable() {
     let unavailable = |answer| matches!(answer, Err(RecordingError::Unavailable { .. }));
     assert!(unavailable(store.check().await));
     assert!(unavailable(put(&store, KEY, "x").await.map(drop)));
+}
+
+#[tokio::test]
+async fn every_name_that_a_request_may_have_is_kept_in_a_folder_of_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = FolderRecordings::new(dir.path().to_owned(), "folder");
+    let longest = "n".repeat(253);
+    let hidden = format!(".{}", "n".repeat(252));
+    for name in ["Web", "...", ".hidden", longest.as_str(), hidden.as_str()] {
+        let key = format!("{name}/{name}/abcdefghijkl.cast");
+        let location = put(&store, &key, name).await.expect(name);
+        assert_eq!(
+            (location.key.as_str(), location.version.as_str()),
+            (key.as_str(), "0000000001")
+        );
+        assert_eq!(
+            store.get(&location).await.expect(name).bytes,
+            name.len() as u64
+        );
+    }
 }

@@ -3,10 +3,12 @@
 use super::body::{json, nothing_required};
 use super::caller::caller;
 use super::error::ApiError;
-use super::upgrade::Handshake;
+use super::socket::Slot;
+use super::upgrade::{Counted, Handshake};
 use crate::app::App;
 use axum::body::Body;
-use axum::extract::{Path, Query, State};
+use axum::extract::{FromRequestParts, Path, Query, State};
+use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
@@ -15,6 +17,7 @@ use http::{HeaderMap, HeaderValue, Request, StatusCode, header};
 use serde::Deserialize;
 use serde_json::json;
 use std::sync::Arc;
+use tracing::Instrument;
 
 type Shared = State<Arc<App>>;
 
@@ -39,7 +42,48 @@ pub fn routes(app: Arc<App>) -> Router {
         .method_not_allowed_fallback(|| async {
             ApiError::NotFound("there is no such route for this method".to_owned())
         })
+        .layer(from_fn(in_its_span))
         .with_state(app)
+}
+
+/// The shim's id of a request, so that what is logged here is found beside what is logged there.
+async fn in_its_span(request: Request<Body>, next: Next) -> Response {
+    let span = match request_id(request.headers()) {
+        Some(id) => tracing::error_span!("request", request_id = id),
+        None => tracing::Span::none(),
+    };
+    next.run(request).instrument(span).await
+}
+
+/// Up to 64 printable ASCII characters of `x-request-id`: it is somebody else's text.
+fn request_id(headers: &HeaderMap) -> Option<String> {
+    let given = headers.get("x-request-id")?.as_bytes().iter();
+    let shown = given.filter(|byte| byte.is_ascii_graphic()).take(64);
+    Some(shown.map(|byte| char::from(*byte)).collect()).filter(|id: &String| !id.is_empty())
+}
+
+/// A part of the request, where a part that cannot be read is refused by the status table.
+struct Read<E>(E);
+
+impl<S, E> FromRequestParts<S> for Read<E>
+where
+    S: Send + Sync,
+    E: FromRequestParts<S>,
+    E::Rejection: std::fmt::Display,
+{
+    type Rejection = ApiError;
+
+    async fn from_request_parts(
+        parts: &mut http::request::Parts,
+        state: &S,
+    ) -> Result<Self, ApiError> {
+        let read = E::from_request_parts(parts, state).await;
+        read.map(Self).map_err(|why| {
+            ApiError::Malformed(format!(
+                "the request cannot be read, nothing was done: {why}"
+            ))
+        })
+    }
 }
 
 fn session_id(text: &str) -> Result<SessionId, ApiError> {
@@ -93,7 +137,7 @@ struct ListQuery {
 
 async fn list(
     State(app): Shared,
-    Query(query): Query<ListQuery>,
+    Read(Query(query)): Read<Query<ListQuery>>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let caller = caller(&headers)?;
@@ -106,20 +150,23 @@ async fn list(
 
 async fn show(
     State(app): Shared,
-    Path(id): Path<String>,
+    Read(Path(id)): Read<Path<String>>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let caller = caller(&headers)?;
     Ok(Json(app.sessions()?.show(&caller, &session_id(&id)?).await?).into_response())
 }
 
-async fn app_of(State(app): Shared, Path(id): Path<String>) -> Result<Response, ApiError> {
+async fn app_of(
+    State(app): Shared,
+    Read(Path(id)): Read<Path<String>>,
+) -> Result<Response, ApiError> {
     Ok(Json(app.sessions()?.app_of(&session_id(&id)?).await?).into_response())
 }
 
 async fn end(
     State(app): Shared,
-    Path(id): Path<String>,
+    Read(Path(id)): Read<Path<String>>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
@@ -130,7 +177,7 @@ async fn end(
 
 async fn recording(
     State(app): Shared,
-    Path(id): Path<String>,
+    Read(Path(id)): Read<Path<String>>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let caller = caller(&headers)?;
@@ -154,19 +201,59 @@ async fn recording(
 
 async fn attach(
     State(app): Shared,
-    Path(id): Path<String>,
+    Read(Path(id)): Read<Path<String>>,
     mut request: Request<Body>,
 ) -> Result<Response, ApiError> {
     let caller = caller(request.headers())?;
     let id = session_id(&id)?;
     let handshake = Handshake::check(&mut request)?;
+    let slot = request.extensions_mut().remove::<Slot>();
     let terminal = app.sessions()?.attach(&caller, &id).await?;
     let (response, upgrade) = handshake.accept();
     tokio::spawn(async move {
         match upgrade.await {
-            Ok(stream) => terminal.attach_browser(hyper_util::rt::TokioIo::new(stream)),
+            Ok(stream) => {
+                terminal.attach_browser(Counted::new(hyper_util::rt::TokioIo::new(stream), slot));
+            }
             Err(error) => tracing::debug!(session = %id, %error, "a terminal was not upgraded"),
         }
     });
     Ok(response)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_id_is_bounded_and_printable() {
+        let id = |value: &[u8]| {
+            let mut headers = HeaderMap::new();
+            headers.insert(
+                "x-request-id",
+                HeaderValue::from_bytes(value).expect("a value"),
+            );
+            request_id(&headers)
+        };
+        assert_eq!(id(b"abc-1").as_deref(), Some("abc-1"));
+        assert_eq!(id(b"a\tb\xffc").as_deref(), Some("abc"));
+        assert_eq!(id(&[b'x'; 500]).map(|id| id.len()), Some(64));
+        assert_eq!(id(b""), None);
+        assert_eq!(request_id(&HeaderMap::new()), None);
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_read_is_refused_in_backstages_form() {
+        for uri in ["/?app=%ff", "/?app=a&app=b"] {
+            let request = Request::builder().uri(uri).body(()).expect("a request");
+            let (mut parts, ()) = request.into_parts();
+            let read = Read::<Query<ListQuery>>::from_request_parts(&mut parts, &()).await;
+            let Err(refused) = read else {
+                panic!("`{uri}` was read");
+            };
+            let answer = refused.into_response();
+            assert_eq!(answer.status(), StatusCode::BAD_REQUEST, "{uri}");
+            assert_eq!(answer.headers()[header::CONTENT_TYPE], "application/json");
+        }
+    }
 }

@@ -5,7 +5,9 @@
 
 use crate::config::Peers;
 use axum::Router;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use std::io;
@@ -14,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -22,6 +24,9 @@ use tokio_util::task::TaskTracker;
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Connections at once; terminals count.
 const CONNECTIONS: usize = 2048;
+
+/// A place among the connections; it is free again when nobody holds it.
+pub(super) type Slot = Arc<OwnedSemaphorePermit>;
 
 /// A bound socket.
 pub struct Socket {
@@ -85,10 +90,7 @@ impl Socket {
             };
             let routes = routes.clone();
             let stop = stop.clone();
-            connections.spawn(async move {
-                connection(stream, routes, stop).await;
-                drop(slot);
-            });
+            connections.spawn(connection(stream, routes, stop, Arc::new(slot)));
         }
         connections.close();
         // Terminals have been told by now; what is left is a request in flight.
@@ -97,12 +99,18 @@ impl Socket {
     }
 }
 
-async fn connection(stream: UnixStream, routes: Router, stop: CancellationToken) {
+async fn connection(stream: UnixStream, routes: Router, stop: CancellationToken, slot: Slot) {
+    let routes = TowerToHyperService::new(routes);
+    // Each request carries the slot, so that an upgraded one can keep it as long as it lives.
+    let routes = service_fn(move |mut request: http::Request<Incoming>| {
+        request.extensions_mut().insert(Arc::clone(&slot));
+        routes.call(request)
+    });
     let serving = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_TIMEOUT)
         .max_buf_size(64 * 1024)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(routes))
+        .serve_connection(TokioIo::new(stream), routes)
         .with_upgrades();
     let mut serving = std::pin::pin!(serving);
     let ended = tokio::select! {

@@ -1,10 +1,15 @@
 //! The WebSocket handshake of a terminal (T-1, T-2): 101, or a complete refusal before it.
 
 use super::error::ApiError;
+use super::socket::Slot;
 use axum::body::Body;
 use axum::response::Response;
 use http::{HeaderMap, Request, StatusCode, header};
 use hyper::upgrade::OnUpgrade;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
 /// A request that asks for a WebSocket, checked; answering it makes the upgrade happen.
@@ -52,6 +57,46 @@ impl Handshake {
             headers.insert(header::SEC_WEBSOCKET_ACCEPT, accept);
         }
         (response, self.upgrade)
+    }
+}
+
+/// An upgraded connection, which counts among the socket's as long as it lives.
+pub(super) struct Counted<IO> {
+    io: IO,
+    _slot: Option<Slot>,
+}
+
+impl<IO> Counted<IO> {
+    pub(super) fn new(io: IO, slot: Option<Slot>) -> Self {
+        Self { io, _slot: slot }
+    }
+}
+
+impl<IO: AsyncRead + Unpin> AsyncRead for Counted<IO> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        to: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_read(cx, to)
+    }
+}
+
+impl<IO: AsyncWrite + Unpin> AsyncWrite for Counted<IO> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        from: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write(cx, from)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(cx)
     }
 }
 

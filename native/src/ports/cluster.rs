@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use decisions::session::SessionId;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -145,7 +146,7 @@ pub struct Leftover {
 /// What C-17 has to know, beside the pod itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ControllerFacts {
-    /// Ready pods of the same controller, this one not counted; `None` where they cannot be listed.
+    /// Ready pods of the same controller, this one not counted; `None` where that is not known.
     pub other_ready_pods: Option<u32>,
     /// The fewest further disruptions that a PodDisruptionBudget on this pod allows; `None` where
     /// no budget covers it or budgets cannot be read.
@@ -209,7 +210,8 @@ pub trait Cluster: Send + Sync {
     /// Attaches to a running container over a WebSocket with a TTY.
     async fn attach(&self, pod: &PodRef, container: &str) -> Result<Box<dyn Shell>, ClusterError>;
 
-    /// What C-17 has to know of the pod's controller. What cannot be read is `None`, not an error.
+    /// What C-17 has to know of the pod's controller. Budgets that may not be read are `None`;
+    /// pods that may not be listed are `Forbidden`, because a session's grant gives that right.
     async fn controller_facts(
         &self,
         pod: &serde_json::Value,
@@ -232,8 +234,8 @@ pub trait Cluster: Send + Sync {
 /// The configured clusters by name. A name that is not here is a cluster nobody configured.
 pub type Clusters = BTreeMap<String, Arc<dyn Cluster>>;
 
-/// What the shell's side of the relay sends us.
-#[derive(Debug, PartialEq, Eq)]
+/// What the shell's side of the relay sends us. Its `Debug` shows no terminal byte.
+#[derive(PartialEq, Eq)]
 pub enum ShellEvent {
     /// Terminal output, as the shell wrote it.
     Output(Bytes),
@@ -243,8 +245,19 @@ pub enum ShellEvent {
     Status(Option<String>),
 }
 
-/// What the relay sends to the shell's side.
-#[derive(Debug, PartialEq, Eq)]
+impl fmt::Debug for ShellEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Output(bytes) => write!(f, "Output({} bytes)", bytes.len()),
+            Self::Pong => f.write_str("Pong"),
+            Self::Status(None) => f.write_str("Status(success)"),
+            Self::Status(Some(text)) => write!(f, "Status({} bytes)", text.len()),
+        }
+    }
+}
+
+/// What the relay sends to the shell's side. Its `Debug` shows no terminal byte.
+#[derive(PartialEq, Eq)]
 pub enum ShellInput {
     /// Bytes for the terminal's input.
     Stdin(Bytes),
@@ -257,6 +270,16 @@ pub enum ShellInput {
     },
     /// Asks for a `Pong`.
     Ping,
+}
+
+impl fmt::Debug for ShellInput {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stdin(bytes) => write!(f, "Stdin({} bytes)", bytes.len()),
+            Self::Resize { cols, rows } => write!(f, "Resize({cols}x{rows})"),
+            Self::Ping => f.write_str("Ping"),
+        }
+    }
 }
 
 /// The stream to a shell failed.
@@ -275,4 +298,22 @@ pub trait Shell: Send + Unpin {
     fn start_send(&mut self, input: ShellInput) -> Result<(), ShellError>;
     /// Pushes out what was taken.
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ShellError>>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_passes_a_terminal_is_in_no_debug_output() {
+        let secret = Bytes::from_static(b"hunter2");
+        for shown in [
+            format!("{:?}", ShellEvent::Output(secret.clone())),
+            format!("{:?}", ShellInput::Stdin(secret)),
+            format!("{:?}", ShellEvent::Status(Some("hunter2".to_owned()))),
+        ] {
+            assert!(!shown.contains("hunter2"), "{shown}");
+            assert!(shown.contains("7 bytes"), "{shown}");
+        }
+    }
 }

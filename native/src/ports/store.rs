@@ -155,8 +155,9 @@ pub trait Store: Send + Sync {
     /// Ended and due → reviewed.
     async fn claim_review(&self, claim: &Review) -> Result<Claimed, StoreError>;
 
-    /// Adds what opening learned; only while the row is active.
-    async fn note_opened(&self, id: &SessionId, facts: &OpenedFacts) -> Result<(), StoreError>;
+    /// Adds what opening learned; only while the row is active. Whether it was: `false` means
+    /// that the session ended meanwhile (or is not there) and nothing was noted.
+    async fn note_opened(&self, id: &SessionId, facts: &OpenedFacts) -> Result<bool, StoreError>;
 
     /// Keeps where the newest saved version of the recording is, from the header on.
     async fn note_checkpoint(
@@ -171,12 +172,18 @@ pub trait Store: Send + Sync {
     /// Remembers an object before the next step (C-26). Repeating it is harmless.
     async fn note_object(&self, object: &MadeObject) -> Result<(), StoreError>;
 
-    /// Forgets an object that is gone, by its UID.
-    async fn forget_object(&self, uid: &str) -> Result<(), StoreError>;
+    /// Forgets that a session holds an object, which is gone. Another session's record of the
+    /// same object stays: each end settles its own (C-26).
+    async fn forget_object(&self, session: &SessionId, uid: &str) -> Result<(), StoreError>;
 
-    /// Marks an object that was left in place on purpose, and why: it is watched until it is gone,
-    /// but not removed by the sweep (C-17, C-25).
-    async fn keep_object(&self, uid: &str, why: &str) -> Result<(), StoreError>;
+    /// Marks a session's object that was left in place on purpose, and why: it is watched until
+    /// it is gone, but not removed by the sweep (C-17, C-25).
+    async fn keep_object(
+        &self,
+        session: &SessionId,
+        uid: &str,
+        why: &str,
+    ) -> Result<(), StoreError>;
 
     /// The objects of a session that are not known to be gone.
     async fn objects(&self, id: &SessionId) -> Result<Vec<HeldObject>, StoreError>;

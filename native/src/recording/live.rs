@@ -126,7 +126,7 @@ impl LiveRecording {
         })
     }
 
-    /// Records a change of the session's state: approved, attached, extended, ended…
+    /// Records a change of the session's state: attached, extended, ended…
     ///
     /// # Errors
     /// As `output`.
@@ -292,11 +292,7 @@ impl Shared {
         };
         let Prefix { len, sha256 } = prefix;
         let content = Content::File { path, len };
-        let put = self
-            .recorder
-            .recordings
-            .put(&self.key, content, &sha256)
-            .await;
+        let put = self.recorder.put(&self.key, content, &sha256).await;
         self.state().refused = put.is_err();
         let location = put?;
         let saved = SavedRecording {

@@ -17,6 +17,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// How long the store has to answer a put.
+const PUT_WITHIN: Duration = Duration::from_secs(30);
+/// Bytes a second that are waited for beside that: a large recording takes its time.
+const SLOWEST: u64 = 1 << 20;
+
 /// Starts, resumes and settles recordings: the store, the spool's folder, and the clock.
 #[derive(Clone)]
 pub struct Recorder {
@@ -44,12 +49,45 @@ impl Recorder {
         }
     }
 
-    /// Whether a recording could be started: the store answers (C-6, R-13).
+    /// Whether a recording could be started: a spool can be written and the store answers (C-6,
+    ///
     ///
     /// # Errors
     /// Why no session may open.
     pub async fn check(&self) -> Result<(), RecordingError> {
+        let dir = self.spool_dir.clone();
+        let probed = blocking(move || spool::check(&dir)).await;
+        probed
+            .and_then(|done| done)
+            .map_err(|source| RecordingError::Unavailable {
+                why: format!("the spool's folder cannot be written: {source}"),
+                source: Some(source),
+            })?;
         self.recordings.check().await
+    }
+
+    /// Puts into the store within a bound: a store that hangs is one that is away, and neither an
+    /// opening nor an end waits for it for good.
+    pub(super) async fn put(
+        &self,
+        key: &str,
+        content: Content,
+        sha256: &str,
+    ) -> Result<Location, RecordingError> {
+        let bytes = match &content {
+            Content::Bytes(bytes) => bytes.len() as u64,
+            Content::File { len, .. } => *len,
+        };
+        let bound = PUT_WITHIN + Duration::from_secs(bytes / SLOWEST);
+        let late = self.clock.sleep_until(self.clock.elapsed() + bound);
+        tokio::select! {
+            biased;
+            put = self.recordings.put(key, content, sha256) => put,
+            () = late => Err(RecordingError::Unavailable {
+                why: format!("the store did not answer within {} s", bound.as_secs()),
+                source: None,
+            }),
+        }
     }
 
     /// Opens a saved recording by its version, after hashing it whole: what is not what its row
@@ -86,7 +124,7 @@ impl Recorder {
         })?;
         let prefix = spool.prefix();
         let content = Content::Bytes(Bytes::from(line));
-        let location = match self.recordings.put(key, content, &prefix.sha256).await {
+        let location = match self.put(key, content, &prefix.sha256).await {
             Ok(location) => location,
             Err(error) => {
                 // There is nothing in it but a header that the store did not take.

@@ -91,6 +91,7 @@ impl Spool {
         let write = |source| SpoolError::Write { source };
         make_dir(dir).map_err(write)?;
         let path = dir.join(file_name(key));
+        write_key(dir, key).map_err(write)?;
         let opened = OpenOptions::new()
             .append(true)
             .read(true)
@@ -104,7 +105,6 @@ impl Spool {
                 write(error)
             }
         })?;
-        lock(&file)?;
         let mut spool = Self {
             file: Arc::new(file),
             path,
@@ -112,10 +112,21 @@ impl Spool {
             len: 0,
             failed: false,
         };
-        spool.append(header)?;
-        spool.file.sync_all().map_err(write)?;
-        sync_dir(dir).map_err(write)?;
-        Ok(spool)
+        match spool.begin(dir, header) {
+            Ok(()) => Ok(spool),
+            Err(error) => {
+                // On a full disk the file may well be empty: it would be found damaged later.
+                let _ = spool.remove();
+                Err(error)
+            }
+        }
+    }
+
+    fn begin(&mut self, dir: &Path, header: &[u8]) -> Result<(), SpoolError> {
+        lock(&self.file)?;
+        self.append(header)?;
+        let synced = self.file.sync_all().and_then(|()| sync_dir(dir));
+        synced.map_err(|source| SpoolError::Write { source })
     }
 
     /// Opens a spool that an earlier process left, and cuts a torn last line.
@@ -236,11 +247,47 @@ impl Spool {
 
     /// Deletes the file: only once the store has confirmed what it holds.
     pub fn remove(&self) -> io::Result<()> {
-        match std::fs::remove_file(&self.path) {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-            _ => self.path.parent().map_or(Ok(()), sync_dir),
+        for path in [&self.path, &self.path.with_extension(KEY_EXTENSION)] {
+            match std::fs::remove_file(path) {
+                Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
         }
+        self.path.parent().map_or(Ok(()), sync_dir)
     }
+}
+
+/// Whether a spool can be begun in `dir` at this moment: makes the folder, and writes and removes
+/// a file in it that is no spool.
+///
+/// # Errors
+/// What a session would fail with.
+pub fn check(dir: &Path) -> io::Result<()> {
+    make_dir(dir)?;
+    let path = dir.join(format!(".probe-{:016x}", rand::random::<u64>()));
+    let written = create(&path).and_then(|mut file| {
+        file.write_all(b"probe")?;
+        file.sync_all()
+    });
+    let removed = std::fs::remove_file(&path);
+    written.and(removed)
+}
+
+fn create(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    options.open(path)
+}
+
+/// Keeps the key of a spool whose name cannot hold it, before there is such a spool.
+fn write_key(dir: &Path, key: &str) -> io::Result<()> {
+    let name = file_name(key);
+    if !name.contains(HASHED) {
+        return Ok(());
+    }
+    let mut file = create(&dir.join(name).with_extension(KEY_EXTENSION))?;
+    file.write_all(key.as_bytes())?;
+    file.sync_all()
 }
 
 /// Moves a damaged spool aside, once, so that it is neither retried for ever nor deleted.
@@ -260,16 +307,57 @@ pub fn keys(dir: &Path) -> io::Result<Vec<String>> {
     };
     let mut keys = Vec::new();
     for entry in entries {
-        keys.extend(entry?.file_name().to_str().and_then(key_of));
+        let name = entry?.file_name();
+        let Some(name) = name.to_str() else { continue };
+        if name.ends_with(SUFFIX) && name.contains(HASHED) {
+            keys.extend(read_key(&dir.join(name))?);
+        } else {
+            keys.extend(key_of(name));
+        }
     }
     keys.sort();
     Ok(keys)
 }
 
 const SUFFIX: &str = ".spool";
+/// The file beside a spool whose name does not hold its key.
+const KEY_EXTENSION: &str = "key";
+/// Stands before the hash; it is in no other name.
+const HASHED: char = '~';
+/// The longest name that is used as it is; with `.damaged` it is still a file's name.
+const NAME_MAX: usize = 240;
+/// How much of a longer one is kept to be read by people.
+const SHOWN: usize = 100;
+/// Longer than any key.
+const KEY_MAX: u64 = 4096;
 
-/// One file per key, and the key again from the file's name.
+/// The key that was kept beside a spool; `None` where it is not the spool's.
+fn read_key(spool: &Path) -> io::Result<Option<String>> {
+    let mut key = String::new();
+    let opened = File::open(spool.with_extension(KEY_EXTENSION));
+    match opened.and_then(|file| file.take(KEY_MAX).read_to_string(&mut key)) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        read => read?,
+    };
+    let is_its = spool
+        .file_name()
+        .is_some_and(|name| *name == *file_name(&key));
+    Ok(is_its.then_some(key))
+}
+
+/// One file per key. A short key can be read from the name again; of a long one the name has the
+/// beginning and a hash, and the key is kept beside it.
 fn file_name(key: &str) -> String {
+    let name = escaped(key);
+    if name.len() <= NAME_MAX {
+        return name;
+    }
+    // The escapes are ASCII, so any cut is one between characters.
+    let hash = hex(&Sha256::digest(key)[..8]);
+    format!("{}{HASHED}{hash}{SUFFIX}", &name[..SHOWN])
+}
+
+fn escaped(key: &str) -> String {
     let mut name = String::with_capacity(key.len() + SUFFIX.len());
     for byte in key.bytes() {
         match byte {

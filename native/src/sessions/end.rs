@@ -146,12 +146,12 @@ impl Sessions {
     pub(super) async fn complete(&self, ended: &Session, taken: &Taken) {
         let id = &ended.id;
         for uid in &taken.gone {
-            if let Err(error) = self.store.forget_object(uid).await {
+            if let Err(error) = self.store.forget_object(id, uid).await {
                 tracing::warn!(session = %id, error = %chain(&error), "an object stays on record");
             }
         }
         for (uid, why) in &taken.kept {
-            if let Err(error) = self.store.keep_object(uid, why).await {
+            if let Err(error) = self.store.keep_object(id, uid, why).await {
                 tracing::warn!(session = %id, error = %chain(&error), "an object stays on record");
             }
         }

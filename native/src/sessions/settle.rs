@@ -35,7 +35,7 @@ impl Sessions {
                 && matches!(cluster.read_pod(&pod).await, Ok(None))
             {
                 tracing::info!(session = %session.id, "a kept pod is gone");
-                self.store.forget_object(&object.uid).await?;
+                self.store.forget_object(&session.id, &object.uid).await?;
             }
         }
         let rest: Vec<MadeObject> = rest.into_iter().map(|held| held.object).collect();

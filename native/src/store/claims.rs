@@ -179,7 +179,7 @@ impl PgStore {
         &self,
         id: &SessionId,
         facts: &OpenedFacts,
-    ) -> Result<(), StoreError> {
+    ) -> Result<bool, StoreError> {
         let volumes = facts
             .volumes
             .as_ref()
@@ -207,7 +207,7 @@ impl PgStore {
             ],
         )
         .await
-        .map(|_| ())
+        .map(|changed| changed > 0)
     }
 
     pub(super) async fn checkpoint(

@@ -72,6 +72,24 @@ impl PgStore {
 }
 
 /// A database error whose effect is unknown or none.
+///
+/// Of what the server says only the code and the message are kept: its detail, hint and context
+/// quote rows, and a row holds what a person gave as the reason.
 pub(super) fn away(error: tokio_postgres::Error) -> StoreError {
-    StoreError::Away(Box::new(error))
+    let said = error.as_db_error().map(|said| Said {
+        code: said.code().code().to_owned(),
+        message: said.message().to_owned(),
+    });
+    match said {
+        Some(said) => StoreError::Away(Box::new(said)),
+        None => StoreError::Away(Box::new(error)),
+    }
+}
+
+/// What may be repeated of a refusal of the server.
+#[derive(Debug, thiserror::Error)]
+#[error("the database refused it ({code}): {message}")]
+struct Said {
+    code: String,
+    message: String,
 }

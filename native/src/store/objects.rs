@@ -30,25 +30,35 @@ impl PgStore {
         .map(|_| ())
     }
 
-    pub(super) async fn remove_object(&self, uid: &str) -> Result<(), StoreError> {
+    pub(super) async fn remove_object(
+        &self,
+        session: &SessionId,
+        uid: &str,
+    ) -> Result<(), StoreError> {
         self.fenced(
             &format!(
                 "WITH owner AS MATERIALIZED ({OWNED}) DELETE FROM breakglass_objects \
-                 WHERE uid = $3 AND EXISTS (SELECT 1 FROM owner)"
+                 WHERE session_id = $3 AND uid = $4 AND EXISTS (SELECT 1 FROM owner)"
             ),
-            &[&uid],
+            &[&session.as_str(), &uid],
         )
         .await
         .map(|_| ())
     }
 
-    pub(super) async fn mark_kept(&self, uid: &str, why: &str) -> Result<(), StoreError> {
+    pub(super) async fn mark_kept(
+        &self,
+        session: &SessionId,
+        uid: &str,
+        why: &str,
+    ) -> Result<(), StoreError> {
         self.fenced(
             &format!(
                 "WITH owner AS MATERIALIZED ({OWNED}) UPDATE breakglass_objects \
-                 SET kept = $4 WHERE uid = $3 AND EXISTS (SELECT 1 FROM owner)"
+                 SET kept = $5 WHERE session_id = $3 AND uid = $4 \
+                 AND EXISTS (SELECT 1 FROM owner)"
             ),
-            &[&uid, &why],
+            &[&session.as_str(), &uid, &why],
         )
         .await
         .map(|_| ())

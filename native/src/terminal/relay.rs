@@ -33,6 +33,8 @@ pub const PING: Duration = Duration::from_secs(10);
 pub const GONE: Duration = Duration::from_secs(30);
 /// At most 20 sizes a second are recorded and passed on (qT19).
 const RESIZE_APART: Duration = Duration::from_millis(50);
+const RESIZES: usize = 20;
+const RESIZES_WITHIN: Duration = Duration::from_secs(1);
 /// How long the first terminal has to say its size.
 const FIRST_SIZE: Duration = Duration::from_secs(1);
 /// The size of a terminal that does not say.
@@ -115,7 +117,8 @@ pub struct Relay {
     scrollback: Scrollback,
     size: Option<(u16, u16)>,
     wanted_size: Option<(u16, u16)>,
-    resized_at: Option<Elapsed>,
+    /// When the last `RESIZES` sizes were passed on, oldest first.
+    resized: VecDeque<Elapsed>,
     active_at: Elapsed,
     detached_since: Option<Elapsed>,
     /// Since when each side owes an answer to a ping.
@@ -140,7 +143,7 @@ impl Relay {
             scrollback: Scrollback::default(),
             size: None,
             wanted_size: None,
-            resized_at: None,
+            resized: VecDeque::new(),
             active_at: now,
             detached_since: Some(now),
             browser_asked: None,
@@ -382,8 +385,11 @@ impl Relay {
             }
             return;
         }
-        // Whoever resizes and then types means the keys for the new size.
-        if let Some(size) = self.wanted_size.take() {
+        // Whoever resizes and then types means the keys for the new size. A flood of both waits
+        // with its sizes, not with its keys.
+        if self.size_room_at(now) <= now
+            && let Some(size) = self.wanted_size.take()
+        {
             self.timers.clear(Timer::Resize);
             self.apply_size(now, size);
         }
@@ -404,7 +410,8 @@ impl Relay {
             self.launch(now);
             return;
         }
-        let due = self.resized_at.map_or(now, |last| last + RESIZE_APART);
+        let apart = self.resized.back().map_or(now, |last| *last + RESIZE_APART);
+        let due = apart.max(self.size_room_at(now));
         if due <= now {
             self.wanted_size = None;
             self.apply_size(now, size);
@@ -412,6 +419,13 @@ impl Relay {
             self.wanted_size = Some(size);
             self.timers.set_if_unset(Timer::Resize, due);
         }
+    }
+
+    /// From when on one more size is within qT19's bound.
+    fn size_room_at(&self, now: Elapsed) -> Elapsed {
+        let oldest = self.resized.front();
+        let oldest = oldest.filter(|_| self.resized.len() >= RESIZES);
+        oldest.map_or(now, |oldest| *oldest + RESIZES_WITHIN)
     }
 
     fn apply_size(&mut self, now: Elapsed, (cols, rows): (u16, u16)) {
@@ -422,7 +436,10 @@ impl Relay {
 
     fn set_size(&mut self, now: Elapsed, cols: u16, rows: u16) {
         self.size = Some((cols, rows));
-        self.resized_at = Some(now);
+        self.resized.push_back(now);
+        if self.resized.len() > RESIZES {
+            self.resized.pop_front();
+        }
         self.effects.push_back(Effect::Resize(cols, rows));
         self.to_shell.resize(cols, rows);
     }

@@ -221,9 +221,13 @@ fn every_placeholder_has_a_value_and_the_order_is_that_of_the_names() {
 }
 
 #[test]
-fn an_installation_that_cannot_be_part_of_a_name_is_refused() {
-    let long = "x".repeat(INSTALLATION_MAX + 1);
-    for bad in ["", "Hangar", "a b", "-a", "a-", long.as_str()] {
+fn an_installation_is_taken_where_the_sidecar_takes_it() {
+    let longest = "x".repeat(63);
+    for good in ["tower", "Hangar_2.eu", longest.as_str()] {
+        assert!(RbacConfig::new(good, sidecar()).is_ok(), "{good:?}");
+    }
+    let long = "x".repeat(64);
+    for bad in ["", "a/b", "a b", "-a", "a-", long.as_str()] {
         assert!(RbacConfig::new(bad, sidecar()).is_err(), "{bad:?}");
     }
 }

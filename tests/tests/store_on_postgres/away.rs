@@ -42,8 +42,8 @@ async fn everything_is_away(store: &dyn Store, session: &Session) {
     is_away(store.note_checkpoint(id, &saved(session, 1))).await;
     is_away(store.note_outcome(id, &Outcome::default())).await;
     is_away(store.note_object(&made)).await;
-    is_away(store.forget_object("uid")).await;
-    is_away(store.keep_object("uid", "why")).await;
+    is_away(store.forget_object(id, "uid")).await;
+    is_away(store.keep_object(id, "uid", "why")).await;
     is_away(store.objects(id)).await;
     is_away(store.others_on_pod(session)).await;
     is_away(store.ping()).await;

@@ -207,16 +207,16 @@ impl State {
         })
     }
 
-    fn controller_facts(&self, pod: &Value) -> ControllerFacts {
+    fn controller_facts(&self, pod: &Value) -> Result<ControllerFacts, ClusterError> {
         let namespace = meta(pod, "namespace").unwrap_or_default();
-        let listed = self.granted(namespace, EITHER).is_ok().then(|| {
-            let here = self
-                .pods
-                .iter()
-                .filter(|((inside, _), _)| inside == namespace);
-            here.filter(|(_, other)| controller::is_ready_sibling(other, pod))
-                .count()
-        });
+        self.granted(namespace, EITHER)?;
+        let here = self
+            .pods
+            .iter()
+            .filter(|((inside, _), _)| inside == namespace);
+        let others = here
+            .filter(|(_, other)| controller::is_ready_sibling(other, pod))
+            .count();
         let budgets = self
             .budgets
             .iter()
@@ -225,10 +225,10 @@ impl State {
             .map(|budget| controller::allowed_by(budget, pod))
             .fold(None, controller::fewer)
             .filter(|_| self.budgets_readable);
-        ControllerFacts {
-            other_ready_pods: listed.and_then(|count| u32::try_from(count).ok()),
+        Ok(ControllerFacts {
+            other_ready_pods: u32::try_from(others).ok(),
             disruptions_allowed: allowed,
-        }
+        })
     }
 
     fn leftovers(&self) -> Vec<Leftover> {
@@ -353,7 +353,7 @@ impl Cluster for FakeCluster {
     async fn controller_facts(&self, pod: &Value) -> Result<ControllerFacts, ClusterError> {
         let pod = pod.clone();
         self.step(Step::ControllerFacts, move |state| {
-            Ok(state.controller_facts(&pod))
+            state.controller_facts(&pod)
         })
     }
 

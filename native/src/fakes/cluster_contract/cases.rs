@@ -46,6 +46,15 @@ pub async fn what_is_not_there_is_not_an_error_to_look_at(world: &dyn World) {
         .expect("the facts");
     assert_eq!(facts.namespace_labels, None);
     assert_eq!(facts.pod, None);
+    // Names that a request may have (S-5) and Kubernetes does not.
+    for name in ["Web", "a_b", "a..b"] {
+        let facts = cluster.look_at(&world.namespace(), name).await;
+        let facts = facts.expect("the facts");
+        assert!(facts.namespace_labels.is_some(), "{name}");
+        assert_eq!(facts.pod, None, "{name}");
+        let facts = cluster.look_at(name, name).await.expect("the facts");
+        assert_eq!((facts.namespace_labels, facts.pod), (None, None), "{name}");
+    }
 }
 
 /// C-7, C-10a, C-22, C-26.
@@ -439,21 +448,26 @@ pub async fn the_controllers_other_pods_are_counted(world: &dyn World) {
         .await
         .expect("an answer")
         .expect("the pod");
+    // Pods are listed by a session's grant: without one that is an error, not an unknown number.
+    let without = cluster.controller_facts(&object).await;
+    assert!(
+        matches!(without, Err(ClusterError::Forbidden { .. })),
+        "{without:?}"
+    );
     granted(world).await;
     // The grant lets us list; it may take a moment to.
     let counted = async {
         loop {
-            let facts = cluster.controller_facts(&object).await.expect("the facts");
-            if let Some(count) = facts.other_ready_pods {
-                return count;
+            match cluster.controller_facts(&object).await {
+                Err(ClusterError::Forbidden { .. }) => tokio::task::yield_now().await,
+                facts => return facts.expect("the facts").other_ready_pods,
             }
-            tokio::task::yield_now().await;
         }
     };
     let count = tokio::time::timeout(PROMPT, counted)
         .await
         .expect("the pods may be listed");
-    assert_eq!(count, 1);
+    assert_eq!(count, Some(1));
 }
 
 /// C-2c, C-23.

@@ -105,12 +105,9 @@ impl Store for FakeStore {
         self.claim(Call::ClaimReview, claim.clone().into()).await
     }
 
-    async fn note_opened(&self, id: &SessionId, facts: &OpenedFacts) -> Result<(), StoreError> {
-        self.write(Call::NoteOpened, |tables| {
-            tables.opened(id, facts);
-            Ok(())
-        })
-        .await
+    async fn note_opened(&self, id: &SessionId, facts: &OpenedFacts) -> Result<bool, StoreError> {
+        self.write(Call::NoteOpened, |tables| Ok(tables.opened(id, facts)))
+            .await
     }
 
     async fn note_checkpoint(
@@ -138,17 +135,22 @@ impl Store for FakeStore {
             .await
     }
 
-    async fn forget_object(&self, uid: &str) -> Result<(), StoreError> {
+    async fn forget_object(&self, session: &SessionId, uid: &str) -> Result<(), StoreError> {
         self.write(Call::ForgetObject, |tables| {
-            tables.forget(uid);
+            tables.forget(session, uid);
             Ok(())
         })
         .await
     }
 
-    async fn keep_object(&self, uid: &str, why: &str) -> Result<(), StoreError> {
+    async fn keep_object(
+        &self,
+        session: &SessionId,
+        uid: &str,
+        why: &str,
+    ) -> Result<(), StoreError> {
         self.write(Call::KeepObject, |tables| {
-            tables.keep(uid, why);
+            tables.keep(session, uid, why);
             Ok(())
         })
         .await

@@ -33,6 +33,12 @@ pub(super) struct Held {
     looked: u64,
 }
 
+impl Held {
+    fn is(&self, session: &SessionId, uid: &str) -> bool {
+        self.held.object.session == *session && self.held.object.uid == uid
+    }
+}
+
 #[derive(Default)]
 struct LeaseRow {
     epoch: i64,
@@ -123,12 +129,12 @@ impl Tables {
         Claimed::Lost { now_in: row.state }
     }
 
-    pub(super) fn opened(&mut self, id: &SessionId, facts: &OpenedFacts) {
+    pub(super) fn opened(&mut self, id: &SessionId, facts: &OpenedFacts) -> bool {
         let row = self
             .rows
             .get_mut(id)
             .filter(|row| row.state == State::Active);
-        let Some(row) = row else { return };
+        let Some(row) = row else { return false };
         let facts = facts.clone();
         if let Some(volumes) = facts.volumes {
             row.volumes = volumes;
@@ -137,6 +143,7 @@ impl Tables {
         row.role_binding = facts.role_binding.or(row.role_binding.take());
         row.debug_container = facts.debug_container.or(row.debug_container.take());
         row.copy_pod = facts.copy_pod.or(row.copy_pod.take());
+        true
     }
 
     pub(super) fn checkpoint(&mut self, id: &SessionId, saved: &SavedRecording) {
@@ -164,10 +171,8 @@ impl Tables {
         if !self.rows.contains_key(&object.session) {
             return Err(away("an object of a session that is not there"));
         }
-        let same = |it: &Held| {
-            it.held.object.uid == object.uid && it.held.object.session == object.session
-        };
-        if !self.held.iter().any(same) {
+        let (session, uid) = (&object.session, &object.uid);
+        if !self.held.iter().any(|it| it.is(session, uid)) {
             self.held.push(Held {
                 held: held(object),
                 looked: 0,
@@ -176,12 +181,12 @@ impl Tables {
         Ok(())
     }
 
-    pub(super) fn forget(&mut self, uid: &str) {
-        self.held.retain(|it| it.held.object.uid != uid);
+    pub(super) fn forget(&mut self, session: &SessionId, uid: &str) {
+        self.held.retain(|it| !it.is(session, uid));
     }
 
-    pub(super) fn keep(&mut self, uid: &str, why: &str) {
-        for it in self.held.iter_mut().filter(|it| it.held.object.uid == uid) {
+    pub(super) fn keep(&mut self, session: &SessionId, uid: &str, why: &str) {
+        for it in self.held.iter_mut().filter(|it| it.is(session, uid)) {
             it.held.kept = Some(why.to_owned());
         }
     }

@@ -343,10 +343,8 @@ pub async fn qa3_an_ended_row_is_never_overwritten(world: &dyn World) {
         assert!((1..=2).contains(&won), "an end, and an extension before it");
         let left = row(&*store, &stale).await;
         assert_eq!(left.state, State::Ended);
-        store
-            .note_opened(&stale.id, &facts)
-            .await
-            .expect("the store answers");
+        let late = store.note_opened(&stale.id, &facts).await;
+        assert!(!late.expect("the store answers"), "it has ended");
         for late in one_of_each(&stale, minute(3)) {
             let lost = Claimed::Lost {
                 now_in: State::Ended,

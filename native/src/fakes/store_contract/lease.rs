@@ -144,11 +144,15 @@ async fn refused(former: &dyn Store, session: &Session) {
     let made = object(session, ObjectKind::LivePod, "uid-late");
     not_owner(former.note_object(&made).await);
     for it in &objects {
-        not_owner(former.forget_object(&it.object.uid).await);
-        not_owner(former.keep_object(&it.object.uid, "late").await);
+        not_owner(former.forget_object(&session.id, &it.object.uid).await);
+        not_owner(
+            former
+                .keep_object(&session.id, &it.object.uid, "late")
+                .await,
+        );
     }
-    not_owner(former.forget_object("uid-late").await);
-    not_owner(former.keep_object("uid-late", "late").await);
+    not_owner(former.forget_object(&session.id, "uid-late").await);
+    not_owner(former.keep_object(&session.id, "uid-late", "late").await);
     not_owner(former.unsettled(10).await);
 
     assert_eq!(row(former, session).await, before);

@@ -1,6 +1,7 @@
 //! Notes: what opening, recording and ending leave on a row, and the objects in the clusters.
 
 use super::{World, claim, end, minute, object, opened, owner, requested, row, saved, stored};
+use crate::http::error::chain;
 use crate::ports::Store;
 use crate::ports::cluster::ObjectKind;
 use crate::ports::store::{HeldObject, OpenedFacts, Outcome};
@@ -55,10 +56,8 @@ pub async fn what_opening_learned_is_added_while_the_row_is_active(world: &dyn W
         OpenedFacts::default(),
     ];
     for facts in steps {
-        store
-            .note_opened(&model.id, &facts)
-            .await
-            .expect("the store answers");
+        let noted = store.note_opened(&model.id, &facts).await;
+        assert!(noted.expect("the store answers"), "the row is active");
         model.volumes = facts.volumes.unwrap_or(model.volumes);
         model.sensitive = facts.sensitive.unwrap_or(model.sensitive);
         model.role_binding = facts.role_binding.or(model.role_binding);
@@ -75,16 +74,14 @@ pub async fn what_opening_learned_is_added_while_the_row_is_active(world: &dyn W
         copy_pod: Some("late".to_owned()),
     };
     let waiting = stored(&*store, requested()).await;
-    store
-        .note_opened(&waiting.id, &late)
-        .await
-        .expect("the store answers");
+    let noted = store.note_opened(&waiting.id, &late).await;
+    assert!(!noted.expect("the store answers"), "not active yet");
     assert_eq!(row(&*store, &waiting).await, waiting);
     let over = ended(&*store, &model).await;
-    store
-        .note_opened(&over.id, &late)
-        .await
-        .expect("the store answers");
+    let noted = store.note_opened(&over.id, &late).await;
+    assert!(!noted.expect("the store answers"), "ended");
+    let noted = store.note_opened(&requested().id, &late).await;
+    assert!(!noted.expect("the store answers"), "never stored");
     assert_eq!(row(&*store, &over).await, over);
 }
 
@@ -195,7 +192,8 @@ async fn held(store: &dyn Store, of: &Session) -> Vec<HeldObject> {
     store.objects(&of.id).await.expect("the store answers")
 }
 
-/// C-26: repeating a note is harmless; a live pod can be two sessions'; what is gone is forgotten.
+/// C-26: repeating a note is harmless; a live pod can be two sessions', and what one's end says of
+/// it leaves the other's record as it is.
 pub async fn objects_are_held_until_they_are_forgotten(world: &dyn World) {
     let store = owner(world).await;
     let first = stored(&*store, opened()).await;
@@ -220,31 +218,44 @@ pub async fn objects_are_held_until_they_are_forgotten(world: &dyn World) {
         all,
         "in the order that they were made"
     );
-    assert_eq!(of(&held(&*store, &second).await), [(touched_too, None)]);
+    assert_eq!(
+        of(&held(&*store, &second).await),
+        [(touched_too.clone(), None)]
+    );
 
-    store
-        .forget_object(&all[0].0.uid)
-        .await
-        .expect("the store answers");
-    store
-        .forget_object("uid-of-nothing")
-        .await
-        .expect("the store answers");
+    for uid in [&all[0].0.uid, "uid-of-nothing"] {
+        let forgotten = store.forget_object(&first.id, uid).await;
+        forgotten.expect("the store answers");
+    }
     assert_eq!(
         of(&held(&*store, &first).await),
         [(copy.clone(), None), (touched, None)]
     );
-    store.forget_object(&pod).await.expect("the store answers");
+    let why = "the second one stays".to_owned();
+    let kept = store.keep_object(&second.id, &pod, &why).await;
+    kept.expect("the store answers");
+    assert_eq!(
+        of(&held(&*store, &first).await)[1].1,
+        None,
+        "kept for the other one alone"
+    );
+    let forgotten = store.forget_object(&first.id, &pod).await;
+    forgotten.expect("the store answers");
     assert_eq!(of(&held(&*store, &first).await), [(copy, None)]);
-    assert!(
-        held(&*store, &second).await.is_empty(),
-        "the pod is gone for both"
+    assert_eq!(
+        of(&held(&*store, &second).await),
+        [(touched_too, Some(why))],
+        "the other session settles its own record"
     );
 
     let nobodys = object(&requested(), ObjectKind::LivePod, "uid-of-nobody");
+    let Err(refused) = store.note_object(&nobodys).await else {
+        panic!("an object of no session was taken");
+    };
+    let said = format!("{} {refused:?}", chain(&refused));
     assert!(
-        store.note_object(&nobodys).await.is_err(),
-        "an object of no session"
+        !said.contains(nobodys.session.as_str()),
+        "an error quotes nothing of a row: {said}"
     );
 }
 
@@ -255,7 +266,7 @@ pub async fn a_kept_object_stays_held_and_says_why(world: &dyn World) {
     let pod = object(&session, ObjectKind::LivePod, &uid(&session, "pod"));
     store.note_object(&pod).await.expect("the store answers");
     store
-        .keep_object(&pod.uid, "the approver kept it")
+        .keep_object(&session.id, &pod.uid, "the approver kept it")
         .await
         .expect("the store answers");
     store.note_object(&pod).await.expect("the store answers");
@@ -274,7 +285,7 @@ pub async fn a_kept_object_stays_held_and_says_why(world: &dyn World) {
         "it is still watched"
     );
     store
-        .forget_object(&pod.uid)
+        .forget_object(&session.id, &pod.uid)
         .await
         .expect("the store answers");
     assert!(!unsettled(&*store, 1000).await.contains(&session.id));

@@ -203,3 +203,56 @@ fn a_key_is_found_again_in_its_files_name() {
     }
     assert_eq!(key_of("something.else"), None);
 }
+
+#[test]
+fn every_key_of_valid_names_has_a_spool_that_is_found_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut keys_made = Vec::new();
+    for (length, first) in [
+        (1, "a"),
+        (100, "a"),
+        (118, "a"),
+        (253, "a"),
+        (253, "b"),
+        (252, "."),
+    ] {
+        let app = format!("{first}{}", "n".repeat(length - 1));
+        let key = format!("{app}/{app}/abcdefghijkl.cast");
+        let made = Spool::create(dir.path(), &key, &header().line()).expect(&key);
+        drop(made);
+        keys_made.push(key);
+    }
+    keys_made.sort();
+    assert_eq!(keys(dir.path()).unwrap(), keys_made);
+    for key in &keys_made {
+        let recovered = Spool::recover(dir.path(), key).expect(key);
+        recovered.spool.remove().unwrap();
+    }
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+proptest::proptest! {
+    #[test]
+    fn a_spools_name_is_a_files_name_and_its_keys_alone(
+        app in "[A-Za-z0-9._-]{1,253}",
+        env in "[A-Za-z0-9._-]{1,253}",
+    ) {
+        let key = format!("{app}/{env}/abcdefghijkl.cast");
+        let name = file_name(&key);
+        proptest::prop_assert!(name.len() + ".damaged".len() <= 255, "{}", name);
+        proptest::prop_assert!(!name.contains('/') && !name.starts_with('.'));
+        if !name.contains(HASHED) {
+            proptest::prop_assert_eq!(key_of(&name), Some(key));
+        }
+    }
+}
+
+#[test]
+fn a_folder_is_probed_without_a_trace() {
+    let dir = tempfile::tempdir().unwrap();
+    let spools = dir.path().join("spools");
+    check(&spools).unwrap();
+    assert_eq!(std::fs::read_dir(&spools).unwrap().count(), 0);
+    std::fs::write(dir.path().join("file"), "x").unwrap();
+    assert!(check(&dir.path().join("file")).is_err());
+}

@@ -387,6 +387,25 @@ fn qt19_a_flood_of_sizes_is_recorded_at_most_twenty_times_a_second() {
 }
 
 #[test]
+fn qt19_keys_between_the_sizes_of_a_flood_do_not_lift_its_bound() {
+    let mut world = World::open();
+    for number in 0..1000 {
+        world.resizes(80 + number % 200, 24);
+        world.types("x");
+        world.pass(Duration::from_millis(1), true);
+    }
+    let sizes = |world: &World| {
+        let sizes = world.recorded.iter().filter(|it| it.starts_with("r "));
+        sizes.count()
+    };
+    assert!((15..=21).contains(&sizes(&world)), "{}", sizes(&world));
+    let keys = world.recorded.iter().filter(|it| *it == "i x").count();
+    assert_eq!(keys, 1000, "keys wait for no size");
+    world.pass(MINUTE, true);
+    assert_eq!(world.shell.last().unwrap(), "279x24", "the last one counts");
+}
+
+#[test]
 fn a_size_is_in_effect_for_the_keys_that_follow_it() {
     let mut world = World::open();
     world.resizes(132, 43);

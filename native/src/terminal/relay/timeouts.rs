@@ -2,7 +2,7 @@
 //!
 //! Invariant: the hard stop strikes at its moment and waits for nobody (T-7).
 
-use super::{Effect, GONE, PING, Phase, Relay};
+use super::{Effect, GONE, Launch, PING, Phase, Relay};
 use crate::ports::Elapsed;
 use crate::terminal::frames::Notice;
 use crate::terminal::handle::TerminalEvent;
@@ -82,14 +82,19 @@ impl Relay {
             },
             Timer::Resize => {
                 if let Some(size) = self.wanted_size.take() {
-                    self.apply_size(now, size);
+                    self.resize(now, size);
                 }
             }
             Timer::FirstSize => self.launch(now),
             Timer::Exit => {
                 if let Phase::Ending { by } = self.phase {
                     if now < by {
-                        self.to_shell.stdin(b"exit\n");
+                        // A launcher that still waits takes the first line for its own.
+                        let line: &[u8] = match self.launch {
+                            Launch::Done => b"exit\n",
+                            Launch::Waiting | Launch::Due => b"\nexit\n",
+                        };
+                        self.to_shell.stdin(line);
                         self.timers.set(Timer::Exit, by);
                     } else {
                         self.finish();

@@ -178,3 +178,20 @@ fn qt22_ten_reconnects_leave_one_shell() {
     world.pass(INTERRUPTED, true);
     assert_eq!(world.shell[1..], ["stdin \u{3}", "stdin exit\n"]);
 }
+
+#[test]
+fn a_shell_that_nobody_started_exits_as_well() {
+    for (launch, line) in [(Launch::Waiting, "\nexit\n"), (Launch::Done, "exit\n")] {
+        let mut world = World::starting(launch);
+        world.relay.shell_attached(world.now);
+        world.settle();
+        world.forget();
+        world.relay.end(world.now, "ended", Duration::from_secs(2));
+        world.settle();
+        world.pass(INTERRUPTED, true);
+        assert_eq!(
+            world.shell,
+            ["stdin \x03".to_owned(), format!("stdin {line}")]
+        );
+    }
+}
