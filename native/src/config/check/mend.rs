@@ -89,8 +89,6 @@ fn take(value: &mut Value, path: &[String]) -> bool {
     let Value::Object(map) = value else {
         return false;
     };
-    match map.get_mut(first) {
-        Some(child) if !below.is_empty() && take(child, below) => true,
-        _ => map.remove(first).is_some(),
-    }
+    let deeper = map.get_mut(first).is_some_and(|child| take(child, below));
+    deeper || map.remove(first).is_some()
 }
