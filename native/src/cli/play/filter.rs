@@ -65,7 +65,8 @@ impl Filter {
         let screen = if self.alternate { "\x1b[?1049l" } else { "" };
         // CAN ends a sequence that the recording left open.
         format!(
-            "\x18{screen}\x1b[!p\x1b[?7h\x1b[?25h\x1b[?1l\x1b[?5l\x1b[?45l\x1b[4l\x1b>\x1b(B\x0f\x1b[0m"
+            "\x18{screen}\x1b[!p\x1b[?7h\x1b[?25h\x1b[?1l\x1b[?5l\x1b[?45l\
+             \x1b[4l\x1b>\x1b(B\x0f\x1b[0m"
         )
     }
 

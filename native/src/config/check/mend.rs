@@ -72,11 +72,13 @@ fn fill(value: &mut Value, needed: &[String]) -> bool {
     let Some((last, above)) = needed.split_last() else {
         return false;
     };
-    let Some(Value::Object(map)) = value.pointer_mut(&pointer(above)) else {
-        return false;
-    };
-    map.insert(last.clone(), substitute.clone());
-    true
+    match value.pointer_mut(&pointer(above)) {
+        Some(Value::Object(map)) => {
+            map.insert(last.clone(), substitute.clone());
+            true
+        }
+        _ => false,
+    }
 }
 
 /// Takes out the value at the path, or else what is nearest above it.
@@ -87,7 +89,6 @@ fn take(value: &mut Value, path: &[String]) -> bool {
     let Value::Object(map) = value else {
         return false;
     };
-    let taken_below =
-        !below.is_empty() && map.get_mut(first).is_some_and(|child| take(child, below));
-    taken_below || map.remove(first).is_some()
+    let deeper = map.get_mut(first).is_some_and(|child| take(child, below));
+    deeper || map.remove(first).is_some()
 }
