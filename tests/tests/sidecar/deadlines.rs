@@ -158,7 +158,7 @@ async fn two_minutes_without_a_terminal_end_a_session() {
     stand.assert_nothing_is_left().await;
 }
 
-fn detached(stand: &crate::stand::Stand, id: &str) -> bool {
+pub(crate) fn detached(stand: &crate::stand::Stand, id: &str) -> bool {
     let sessions = stand.sidecar.app.sessions().expect("ready");
     let runtime = sessions
         .runtimes()
