@@ -104,7 +104,10 @@ async fn ten_minutes_without_a_key_or_a_byte_end_a_session() {
         .open_with(|body| body["durationMinutes"] = 30.into())
         .await;
     let mut terminal = stand.attach(&open.id).await;
-    terminal.echo().await;
+    // The last output there is: no prompt comes after it, late as it may be.
+    let last = "printf idle-$((40 + 2))-begins; exec sleep 9999\n";
+    terminal.type_in(last).await;
+    terminal.until_output("idle-42-begins").await;
     // In steps, so that the terminal can show that it is there.
     for _ in 0..3 {
         stand.pass(3 * MINUTE).await;
@@ -155,7 +158,7 @@ async fn two_minutes_without_a_terminal_end_a_session() {
     stand.assert_nothing_is_left().await;
 }
 
-fn detached(stand: &crate::stand::Stand, id: &str) -> bool {
+pub(crate) fn detached(stand: &crate::stand::Stand, id: &str) -> bool {
     let sessions = stand.sidecar.app.sessions().expect("ready");
     let runtime = sessions
         .runtimes()

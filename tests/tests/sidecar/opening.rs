@@ -5,8 +5,8 @@ use serde_json::Value;
 use standin::{Fault, RequestFault, RequestMatch, StartFault};
 
 const POLICY: &str = "rolebindings.rbac.authorization.k8s.io \"tower-breakglass-x\" is forbidden: \
-    ValidatingAdmissionPolicy 'tower-breakglass-grant' with binding 'tower-breakglass-grant' denied \
-    request: a grant names its requester";
+    ValidatingAdmissionPolicy 'tower-breakglass-grant' with binding 'tower-breakglass-grant' \
+    denied request: a grant names its requester";
 
 /// One thing that goes wrong once, and what people are told.
 struct Case {

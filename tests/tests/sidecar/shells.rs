@@ -161,6 +161,8 @@ async fn qt13_a_browser_that_is_cut_for_good_leaves_no_process() {
     terminal.type_in("sleep 9999 &\n").await;
     terminal.echo().await;
     drop(terminal);
+    let left = || crate::deadlines::detached(&stand, &open.id);
+    stand.until("the terminal's leaving", left).await;
     stand.pass(Duration::from_secs(40)).await;
     stand.pass(Duration::from_secs(40)).await;
     assert_eq!(stand.row(&open.id).await["state"], "active");
