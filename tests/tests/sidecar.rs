@@ -4,6 +4,14 @@
 //! Nobody waits for minutes here, and nobody sleeps to win a race: a state is polled for with a
 //! bound, and the clock is moved.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::too_many_lines,
+    reason = "a test panics to fail, and tells its story in one piece"
+)]
+
 #[path = "sidecar/away.rs"]
 mod away;
 #[path = "sidecar/deadlines.rs"]
