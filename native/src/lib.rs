@@ -1,7 +1,7 @@
 //! The sidecar of Break-glass for Backstage, and its command line.
 //!
-//! Invariant: `sessions`, `sweep`, `terminal` and `recording` see the ports and the decisions, never
-//! an adapter; only `app` names both (docs/architecture.md).
+//! Invariant: `sessions`, `sweep`, `terminal` and `recording` see the ports and the decisions,
+//! never an adapter; only `app` names both (docs/architecture.md).
 
 pub mod app;
 pub mod cli;

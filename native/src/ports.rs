@@ -1,4 +1,4 @@
-//! The five ports: what the use cases need of the world, in the domain's words (docs/architecture.md).
+//! The ports: what the use cases need of the world, in the domain's words.
 //!
 //! Invariant: use cases see these traits and nothing behind them; every verb may be repeated.
 //! Adapters: `cluster/`, `store/`, `folder.rs`, `clock.rs`; fakes for simulation: `fakes/`.

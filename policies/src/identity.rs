@@ -34,7 +34,10 @@ pub enum NameError {
     )]
     NotAnInstallation(String),
     /// A user name that is empty, too long or carries control characters.
-    #[error("user name `{}` is empty, longer than {USER_BYTES_MAX} bytes or not printable", .0.escape_debug())]
+    #[error(
+        "user name `{}` is empty, longer than {USER_BYTES_MAX} bytes or not printable",
+        .0.escape_debug()
+    )]
     NotAUser(String),
 }
 

@@ -2,7 +2,8 @@
 //! same configuration that the sidecar runs on (P-2).
 //!
 //! Invariant: text in, text out. No clock, no randomness, no network and no files: the same
-//! configuration gives the same bytes, so that Git and Argo CD see a change only where there is one.
+//! configuration gives the same bytes, so that Git and Argo CD see a change only where there is
+//! one.
 #![forbid(unsafe_code)]
 
 pub mod identity;

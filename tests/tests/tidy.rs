@@ -52,33 +52,50 @@ fn none(problems: Vec<String>, rule: &str) {
     assert!(problems.is_empty(), "{rule}:\n{}", problems.join("\n"));
 }
 
+/// A test tells its story in one piece; what it tests does not.
+fn is_test(path: &Path) -> bool {
+    let name = path.to_string_lossy();
+    name.starts_with("tests/")
+        || name.contains("/tests/")
+        || ends_with(path, &["tests.rs", ".test.ts", ".test.mjs"])
+}
+
 #[test]
 fn a_file_has_at_most_500_lines() {
-    let long = files()
+    let product = files()
         .into_iter()
-        .filter(|path| is_source(path))
-        .filter_map(|path| {
-            let lines = text(&path).lines().count();
-            (lines > 500).then(|| format!("{}: {lines}", path.display()))
-        });
+        .filter(|path| is_source(path) && !is_test(path));
+    let long = product.filter_map(|path| {
+        let lines = text(&path).lines().count();
+        (lines > 500).then(|| format!("{}: {lines}", path.display()))
+    });
     none(long.collect(), "split these files");
+}
+
+/// rustfmt wraps code at 100 and leaves a comment's words alone.
+fn widest(line: &str) -> usize {
+    if line.trim_start().starts_with("//") {
+        105
+    } else {
+        100
+    }
 }
 
 #[test]
 fn a_line_has_at_most_100_columns() {
-    let wide = files()
+    let product = files()
         .into_iter()
-        .filter(|path| ends_with(path, &[".rs"]))
-        .flat_map(|path| {
-            let text = text(&path);
-            let wide: Vec<String> = text
-                .lines()
-                .enumerate()
-                .filter(|(_, line)| line.chars().count() > 100)
-                .map(|(number, _)| format!("{}:{}", path.display(), number + 1))
-                .collect();
-            wide
-        });
+        .filter(|path| ends_with(path, &[".rs"]) && !is_test(path));
+    let wide = product.flat_map(|path| {
+        let text = text(&path);
+        let wide: Vec<String> = text
+            .lines()
+            .enumerate()
+            .filter(|(_, line)| line.chars().count() > widest(line))
+            .map(|(number, _)| format!("{}:{}", path.display(), number + 1))
+            .collect();
+        wide
+    });
     none(wide.collect(), "break these lines");
 }
 
@@ -121,7 +138,7 @@ fn the_browsers_door_is_one_file() {
 #[test]
 fn adapters_alone_name_what_is_behind_the_ports() {
     only_in("kube::", &["native/src/cluster"]);
-    only_in("tokio_postgres", &["native/src/store"]);
+    only_in("tokio_postgres::", &["native/src/store"]);
     only_in("axum::", &["native/src/http"]);
     only_in("reqwest::", &["native/src/cli"]);
 }

@@ -428,9 +428,10 @@ mod tests {
 
     #[test]
     fn what_the_server_says_ends_or_goes_on() {
-        assert!(
-            matches!(told(&json!({"type": "ended", "reason": "expired"})), Some(Left::Ended(why)) if why == "expired")
-        );
+        assert!(matches!(
+            told(&json!({"type": "ended", "reason": "expired"})),
+            Some(Left::Ended(why)) if why == "expired"
+        ));
         assert!(told(&json!({"type": "warning", "secondsLeft": 300})).is_none());
         assert!(told(&json!({"type": "tomorrow"})).is_none());
         assert!(told(&json!(7)).is_none());

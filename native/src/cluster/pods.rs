@@ -219,7 +219,8 @@ pub(crate) fn too_late(container: &str, bound: Duration, hint: &str) -> ClusterE
     ClusterError::CannotStart { reason }
 }
 
-/// Whether the container runs (C-9): `None` while it may still come. `hint` keeps what it waits for.
+/// Whether the container runs (C-9): `None` while it may still come. `hint` keeps what it waits
+/// for.
 pub(crate) fn starting(
     pod: &Value,
     container: &str,

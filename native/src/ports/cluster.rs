@@ -1,7 +1,8 @@
 //! What a session needs of one cluster (spec 02).
 //!
 //! Invariants: every verb may be repeated; an object is deleted by its UID, so a namesake made by
-//! somebody else is never touched (C-26); every call has a deadline (C-28); no error carries a token.
+//! somebody else is never touched (C-26); every call has a deadline (C-28); no error carries a
+//! token.
 
 use async_trait::async_trait;
 use bytes::Bytes;

@@ -448,7 +448,7 @@ fn scan(mut file: &File) -> io::Result<Scanned> {
             }
             None => since_newline.extend_from_slice(bytes),
         }
-        // No line of ours is that long: the file is not ours, and its end not worth keeping in memory.
+        // No line of ours is that long: the file is not ours.
         if since_newline.len() > MAX_LINE {
             let size = file.metadata()?.len();
             scanned.torn = size - scanned.len;

@@ -351,7 +351,7 @@ impl Task {
         };
         if let Err(error) = recorded {
             let key = self.recording.key();
-            tracing::error!(key, %error, "not recorded, so it does not happen: the terminal closes");
+            tracing::error!(key, %error, "not recorded: the terminal closes");
             self.relay.recording_failed();
         }
     }

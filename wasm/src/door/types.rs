@@ -59,7 +59,8 @@ impl Types {
 
     fn file(&self) -> String {
         let mut text = String::from(
-            "// Made from the Rust types by `cargo xtask bindings`; a test compares. Do not edit.\n\n",
+            "// Made from the Rust types by `cargo xtask bindings`; a test compares. \
+             Do not edit.\n\n",
         );
         for declaration in self.declared.values() {
             text.push_str(declaration);

@@ -138,7 +138,9 @@ fn container() -> impl Strategy<Value = Value> {
             json!({
                 "name": name, "image": image, "volumeMounts": mounts, "securityContext": context,
                 "command": ["run"], "args": ["--all"], "restartPolicy": restart,
-                "env": [{ "name": "K", "valueFrom": { "secretKeyRef": { "name": "s", "key": "k" } } }],
+                "env": [{
+                    "name": "K", "valueFrom": { "secretKeyRef": { "name": "s", "key": "k" } },
+                }],
                 "ports": [{ "containerPort": 80, "hostPort": port }],
                 "volumeDevices": [{ "name": "block", "devicePath": "/dev/x" }],
                 "livenessProbe": { "exec": { "command": ["false"] } },
