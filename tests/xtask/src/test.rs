@@ -299,7 +299,7 @@ fn integration(root: &Path, name: &str, count: &mut Count) -> Result<(), String>
 fn standin(root: &Path, count: &mut Count) -> Result<(), String> {
     install::node_packages(root)?;
     demo::build(root)?;
-    for name in ["kube_on_standin", "sessions"] {
+    for name in ["kube_on_standin", "sidecar", "sessions"] {
         integration(root, name, count)?;
     }
     Ok(())
