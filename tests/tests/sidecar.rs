@@ -9,6 +9,7 @@
     clippy::expect_used,
     clippy::panic,
     clippy::too_many_lines,
+    clippy::type_complexity,
     reason = "a test panics to fail, and tells its story in one piece"
 )]
 
