@@ -22,8 +22,7 @@ pub(super) fn mended(mut value: Value, problems: &mut Vec<String>) -> (Option<Co
         let missing = missing_field(&why);
         let mut needed = path.clone();
         needed.extend(missing.map(str::to_owned));
-        // What was taken out is missing because of that.
-        if missing.is_none() || !taken.contains(&needed) {
+        if !follows(&needed, missing.is_some(), &taken) {
             problems.push(match path.as_slice() {
                 [] => why.clone(),
                 path => format!("`{}`: {why}", path.join(".")),
@@ -38,6 +37,14 @@ pub(super) fn mended(mut value: Value, problems: &mut Vec<String>) -> (Option<Co
         }
     }
     (None, false)
+}
+
+/// Whether a problem is there only because something was taken out: that itself is missing, or
+/// what it stood in cannot be without it.
+fn follows(at: &[String], missing: bool, taken: &BTreeSet<Vec<String>>) -> bool {
+    taken
+        .iter()
+        .any(|path| path == at || (!missing && path.starts_with(at)))
 }
 
 /// The keys down to what is wrong; a list counts as one value, so that what remains of it is not
