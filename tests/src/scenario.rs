@@ -4,6 +4,7 @@
 use crate::StageError;
 use crate::browser::Tab;
 use crate::processes::until;
+use crate::sidecar::SidecarProcess;
 use crate::smoke::{self, Opened};
 use crate::stage::Stage;
 use serde_json::Value;
@@ -60,6 +61,23 @@ pub async fn whole_session(stage: &Stage) -> Result<(), StageError> {
     assert_eq!(row["recycled"], true);
     nothing_is_left(stage, &opened).await?;
     the_recording_holds(stage, &row, &["before-2", "after-3", "43 132", "é"]).await
+}
+
+/// `kill -9` of the sidecar in the middle of a session: after its restart the cluster is clean, the
+/// row says why, and the recording holds all that was spooled.
+pub async fn killed_in_the_middle(stage: &mut Stage) -> Result<(), StageError> {
+    let alice = stage.person("alice").await?;
+    let opened = smoke::open(stage, &alice).await?;
+    let mut tab = Tab::connect(&alice, opened.id()).await.map_err(refused)?;
+    tab.resize(80, 24).await?;
+    tab.ask("echo spooled-$((2 + 3))", "spooled-5").await?;
+    let settings = stage.sidecar.settings().clone();
+    stage.sidecar.kill().await?;
+    stage.sidecar = SidecarProcess::start(&settings).await?;
+    let row = smoke::ended(&alice, opened.id()).await?;
+    assert_eq!(row["endReason"], "backend restarted during the session");
+    nothing_is_left(stage, &opened).await?;
+    the_recording_holds(stage, &row, &["spooled-5"]).await
 }
 
 fn refused(refused: crate::browser::Refused) -> StageError {

@@ -13,10 +13,7 @@
 )]
 
 use breakglass_tests::StageError;
-use breakglass_tests::browser::Tab;
-use breakglass_tests::scenario::{nothing_is_left, the_recording_holds, whole_session};
-use breakglass_tests::sidecar::SidecarProcess;
-use breakglass_tests::smoke;
+use breakglass_tests::scenario::{killed_in_the_middle, whole_session};
 use breakglass_tests::stage::{Place, Stage, Target};
 use std::path::PathBuf;
 
@@ -59,16 +56,5 @@ async fn after_kill_9_the_cluster_is_clean_and_the_row_says_why() -> Result<(), 
     let Some(mut stage) = stage().await else {
         return Ok(());
     };
-    let alice = stage.person("alice").await?;
-    let opened = smoke::open(&stage, &alice).await?;
-    let mut tab = Tab::connect(&alice, opened.id()).await.expect("a terminal");
-    tab.resize(80, 24).await?;
-    tab.ask("echo spooled-$((2 + 3))", "spooled-5").await?;
-    let settings = stage.sidecar.settings().clone();
-    stage.sidecar.kill().await?;
-    stage.sidecar = SidecarProcess::start(&settings).await?;
-    let row = smoke::ended(&alice, opened.id()).await?;
-    assert_eq!(row["endReason"], "backend restarted during the session");
-    nothing_is_left(&stage, &opened).await?;
-    the_recording_holds(&stage, &row, &["spooled-5"]).await
+    killed_in_the_middle(&mut stage).await
 }

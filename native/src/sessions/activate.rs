@@ -4,7 +4,6 @@
 //! every object is on record before the next step; an end that arrives meanwhile cancels the
 //! opening and waits for it (C-10a); a failure ends the session and cleans up (C-10).
 
-use super::open::target_pod;
 use super::runtime::{Phase, Runtime};
 use super::{Sessions, recording_key};
 use crate::http::error::{ApiError, chain};
@@ -19,7 +18,7 @@ use decisions::names::{self, debug_container_name};
 use decisions::pod::PodFacts;
 use decisions::reason::EndReason;
 use decisions::session::{Session, SessionId, Tier};
-use decisions::target::{self, TargetIdentity, check_target, target_changes};
+use decisions::target::{TargetIdentity, target_changes};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -136,25 +135,20 @@ impl Sessions {
         cluster: &dyn Cluster,
     ) -> Result<PodFacts, ApiError> {
         let facts = cluster.look_at(&session.namespace, &session.pod).await?;
-        let pod = facts
-            .pod
-            .as_ref()
-            .map(PodFacts::read)
-            .transpose()
-            .map_err(|error| {
-                ApiError::Unavailable(format!("the cluster's answer is not understood: {error}"))
-            })?;
-        let judged = target::TargetFacts {
-            namespace_labels: facts.namespace_labels,
-            pod: pod.as_ref().map(target_pod),
-        };
-        check_target(session.into(), &judged, &self.settings.labels)?;
-        pod.ok_or_else(|| ApiError::NotFound("there is no such pod".to_owned()))
+        Ok(self.judged(session.into(), &facts)?.1)
+    }
+
+    /// Adds facts to the row; one that is not active any longer has been ended by somebody.
+    async fn on_record(&self, session: &Session, facts: &OpenedFacts) -> Result<(), NotOpened> {
+        match self.store.note_opened(&session.id, facts).await? {
+            true => Ok(()),
+            false => Err(NotOpened::Cancelled),
+        }
     }
 
     /// C-5: the mounts, and on the row what people are told of them. What the session could read
     /// is judged again, since the pod may be another than at the request (C-13).
-    async fn mounts(&self, runtime: &Runtime, pod: &PodFacts) -> Result<Mounts, ApiError> {
+    async fn mounts(&self, runtime: &Runtime, pod: &PodFacts) -> Result<Mounts, NotOpened> {
         let session = runtime.session();
         let mounts = match session.volume_access {
             true => volume_mounts(pod, &session.container),
@@ -167,7 +161,7 @@ impl Sessions {
             ..OpenedFacts::default()
         };
         if facts != OpenedFacts::default() {
-            self.store.note_opened(&session.id, &facts).await?;
+            self.on_record(session, &facts).await?;
         }
         Ok(mounts)
     }
@@ -236,7 +230,7 @@ impl Sessions {
             role_binding: Some(made.name.clone()),
             ..OpenedFacts::default()
         };
-        self.store.note_opened(&session.id, &facts).await?;
+        self.on_record(session, &facts).await?;
         tracing::info!(session = %session.id, grant = made.name, "grant made");
         Ok(self.mark(recording, "granted")?)
     }
@@ -332,7 +326,7 @@ impl Sessions {
             debug_container: Some(name),
             ..OpenedFacts::default()
         };
-        self.store.note_opened(&session.id, &facts).await?;
+        self.on_record(session, &facts).await?;
         let container = serde_json::to_value(&container)
             .map_err(|error| ApiError::Unavailable(error.to_string()))?;
         self.proceed(runtime)?;

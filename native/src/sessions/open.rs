@@ -11,7 +11,7 @@ use decisions::mounts::{sensitive, volume_mounts};
 use decisions::pod::PodFacts;
 use decisions::request::{SessionRequest, parse_session_request};
 use decisions::session::{Mode, SESSION_ID_LENGTH, Session, SessionId, Tier};
-use decisions::target::{self, check_target};
+use decisions::target::{self, CheckedTarget, Target, check_target};
 use decisions::tier::{TierFacts, fence_refusal, tier_for};
 use decisions::transition::{Admission, open_session};
 use serde_json::Value;
@@ -68,19 +68,7 @@ impl Sessions {
         request: &SessionRequest,
         facts: &TargetFacts,
     ) -> Result<Admission, ApiError> {
-        let pod = facts
-            .pod
-            .as_ref()
-            .map(PodFacts::read)
-            .transpose()
-            .map_err(|error| {
-                ApiError::Unavailable(format!("the cluster's answer is not understood: {error}"))
-            })?;
-        let judged = target::TargetFacts {
-            namespace_labels: facts.namespace_labels.clone(),
-            pod: pod.as_ref().map(target_pod),
-        };
-        let checked = check_target(request.into(), &judged, &self.settings.labels)?;
+        let (checked, pod) = self.judged(request.into(), facts)?;
         let tier = tier_for(&TierFacts {
             preview: checked.preview,
             declared: caller.declared_tier,
@@ -100,10 +88,6 @@ impl Sessions {
         if let Some(refusal) = refusal {
             return Err(ApiError::Conflict(refusal.to_string()));
         }
-        // `check_target` has refused a pod that is not there.
-        let Some(pod) = pod else {
-            return Err(ApiError::NotFound("there is no such pod".to_owned()));
-        };
         let mounts = if request.volume_access {
             volume_mounts(&pod, &request.container)
         } else {
@@ -119,6 +103,27 @@ impl Sessions {
                 .status_of(&request.container)
                 .map(|s| s.image_id.clone()),
         })
+    }
+
+    /// S-14, at the request and again when it opens (C-4): the target may be debugged, and its pod.
+    pub(super) fn judged(
+        &self,
+        target: Target<'_>,
+        facts: &TargetFacts,
+    ) -> Result<(CheckedTarget, PodFacts), ApiError> {
+        let not_understood = |error| {
+            ApiError::Unavailable(format!("the cluster's answer is not understood: {error}"))
+        };
+        let pod = facts.pod.as_ref().map(PodFacts::read);
+        let pod = pod.transpose().map_err(not_understood)?;
+        let seen = target::TargetFacts {
+            namespace_labels: facts.namespace_labels.clone(),
+            pod: pod.as_ref().map(target_pod),
+        };
+        let checked = check_target(target, &seen, &self.settings.labels)?;
+        // The check has refused a pod that is not there.
+        let pod = pod.ok_or_else(|| ApiError::NotFound("there is no such pod".to_owned()))?;
+        Ok((checked, pod))
     }
 
     fn debug_container_of(
@@ -204,7 +209,7 @@ fn only_what_exists(tier: Tier, mode: Mode) -> Result<(), ApiError> {
     }
 }
 
-pub(super) fn target_pod(pod: &PodFacts) -> target::PodFacts {
+fn target_pod(pod: &PodFacts) -> target::PodFacts {
     target::PodFacts {
         phase: Some(pod.status.phase.clone()).filter(|phase| !phase.is_empty()),
         deleting: pod.is_terminating(),
