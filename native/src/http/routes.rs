@@ -244,16 +244,16 @@ mod tests {
 
     #[tokio::test]
     async fn what_cannot_be_read_is_refused_in_backstages_form() {
-        for uri in ["/?app=%ff", "/?app=a&app=b"] {
-            let request = Request::builder().uri(uri).body(()).expect("a request");
-            let (mut parts, ()) = request.into_parts();
-            let read = Read::<Query<ListQuery>>::from_request_parts(&mut parts, &()).await;
-            let Err(refused) = read else {
-                panic!("`{uri}` was read");
-            };
-            let answer = refused.into_response();
-            assert_eq!(answer.status(), StatusCode::BAD_REQUEST, "{uri}");
-            assert_eq!(answer.headers()[header::CONTENT_TYPE], "application/json");
-        }
+        // Bytes that are no UTF-8 are read as U+FFFD, which no name has.
+        let request = Request::builder()
+            .uri("/?app=a&app=b")
+            .body(())
+            .expect("a request");
+        let (mut parts, ()) = request.into_parts();
+        let read = Read::<Query<ListQuery>>::from_request_parts(&mut parts, &()).await;
+        let refused = read.err().expect("two apps are not one");
+        let answer = refused.into_response();
+        assert_eq!(answer.status(), StatusCode::BAD_REQUEST);
+        assert_eq!(answer.headers()[header::CONTENT_TYPE], "application/json");
     }
 }

@@ -236,7 +236,10 @@ fn lint(root: &Path, count: &mut Count) -> Result<(), String> {
 
 fn unit(root: &Path, count: &mut Count) -> Result<(), String> {
     tests(
-        &mut cargo(root, &["test", "--workspace", "--lib", "--bins"]),
+        &mut cargo(
+            root,
+            &["test", "--workspace", "--lib", "--bins", "--no-fail-fast"],
+        ),
         count,
     )?;
     tests(

@@ -413,7 +413,7 @@ fn a_size_is_in_effect_for_the_keys_that_follow_it() {
     world.resizes(100, 30);
     world.types("stty size");
     world.settle();
-    assert_eq!(world.shell, ["132x43", "100x30", "stty size"]);
+    assert_eq!(world.shell, ["132x43", "100x30", "stdin stty size"]);
 }
 
 #[test]
