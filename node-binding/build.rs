@@ -1,1 +1,5 @@
-fn main() { napi_build::setup(); }
+//! napi-rs links the addon against the Node that loads it.
+
+fn main() {
+    napi_build::setup();
+}

@@ -22,7 +22,7 @@ pub const CONTENT_TYPE: &str = "application/x-asciicast";
 
 /// Recordings in a folder of this machine.
 #[derive(Debug, Clone)]
-pub struct Folder {
+pub struct FolderRecordings {
     root: Arc<PathBuf>,
     name: Arc<str>,
 }
@@ -36,10 +36,10 @@ struct Facts {
     content_type: String,
 }
 
-impl Folder {
+impl FolderRecordings {
     /// Keeps recordings under `root`, which is made when it is first needed; rows call it the
     /// bucket `name`.
-    pub fn new(root: PathBuf, name: String) -> Self {
+    pub fn new(root: PathBuf, name: &str) -> Self {
         Self {
             root: Arc::new(root),
             name: name.into(),
@@ -145,7 +145,7 @@ impl Folder {
 }
 
 #[async_trait]
-impl Recordings for Folder {
+impl Recordings for FolderRecordings {
     async fn put(
         &self,
         key: &str,

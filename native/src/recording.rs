@@ -8,12 +8,13 @@
 pub mod cast;
 mod events;
 pub mod live;
-mod open;
+mod recorder;
 pub mod schedule;
 pub mod spool;
 mod verified;
 
 pub use cast::{CastEncoder, Header};
 pub use events::{Event, read_event, read_header};
-pub use live::{LiveRecording, Recorder, Settled};
+pub use live::LiveRecording;
+pub use recorder::{Recorder, Settled};
 pub use spool::SpoolError;

@@ -8,7 +8,7 @@ use decisions::names;
 use decisions::session::SessionId;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
-use serde_json::{Value, json};
+use serde_json::json;
 use standin::{Delays, Options, RequestFault, RequestMatch, Standin, StartFault};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -121,10 +121,7 @@ async fn qk53_a_right_that_arrives_late_is_waited_for() {
         grant: Duration::from_millis(800),
         ..Delays::default()
     };
-    let options = Options {
-        delays,
-        ..Options::default()
-    };
+    let options = Options::default().delays(delays);
     let world = world_of(options, |folder| context(folder, "breakglass")).await;
     let id = world.grant().await;
     let pod = world.pod().await;

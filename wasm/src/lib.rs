@@ -5,8 +5,11 @@
 //! Not here: who the caller is, what the cluster says, how a row is written.
 
 pub mod access;
+#[cfg(target_arch = "wasm32")]
+pub mod browser;
 pub mod copy_pod;
 pub mod debug_container;
+pub mod door;
 pub mod grant;
 pub mod limits;
 pub mod mounts;
@@ -26,3 +29,5 @@ pub mod transition;
 
 #[cfg(test)]
 mod fixture;
+#[cfg(test)]
+mod testing;

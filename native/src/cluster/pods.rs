@@ -267,7 +267,14 @@ pub(super) async fn delete(
     let uid = pod.uid.as_deref().ok_or_else(|| without_uid(pod))?;
     let seconds = grace.map(|grace| u32::try_from(grace.as_secs()).unwrap_or(u32::MAX));
     let caller = cluster.reach.caller().await?;
-    place.delete(&caller, uid, seconds).await
+    let mut patience = Patience::for_rights();
+    loop {
+        match place.delete(&caller, uid, seconds).await {
+            // The sweep deletes under a grant that it made a moment ago (C-18).
+            Err(ClusterError::Forbidden { .. }) if patience.again().await => {}
+            result => return result,
+        }
+    }
 }
 
 /// What is not known by its UID is not deleted (C-26).

@@ -193,28 +193,35 @@ fn frame(channel: u8, content: &[u8]) -> Bytes {
 
 /// Why the stream broke; `None` where it was closed as streams are.
 fn broken(error: &SocketError) -> Option<ShellError> {
-    match error {
-        SocketError::ConnectionClosed | SocketError::AlreadyClosed => None,
-        _ => Some(told(error)),
-    }
+    (!is_closed(error)).then(|| told(error))
 }
 
+fn is_closed(error: &SocketError) -> bool {
+    matches!(
+        error,
+        SocketError::ConnectionClosed | SocketError::AlreadyClosed
+    )
+}
+
+/// The library's errors may quote what was received; their kinds say enough.
 fn told(error: &SocketError) -> ShellError {
-    // The library's errors may quote what was received; the kinds say enough.
-    let why = match error {
-        SocketError::ConnectionClosed | SocketError::AlreadyClosed => "it is closed".to_owned(),
-        SocketError::Io(error) => error.kind().to_string(),
-        SocketError::Protocol(ProtocolError::ResetWithoutClosingHandshake) => {
-            "the connection was cut".to_owned()
-        }
-        SocketError::Protocol(_) | SocketError::Utf8(_) => {
-            "the other side does not follow the protocol".to_owned()
-        }
-        SocketError::Capacity(_) => "a frame is too large".to_owned(),
-        SocketError::WriteBufferFull(_) => "more input than the shell takes".to_owned(),
-        _ => "the connection failed".to_owned(),
+    let cut = ProtocolError::ResetWithoutClosingHandshake;
+    let why = if is_closed(error) {
+        "it is closed"
+    } else if let SocketError::Io(error) = error {
+        return ShellError(error.kind().to_string());
+    } else if matches!(error, SocketError::Protocol(why) if *why == cut) {
+        "the connection was cut"
+    } else if matches!(error, SocketError::Protocol(_) | SocketError::Utf8(_)) {
+        "the other side does not follow the protocol"
+    } else if matches!(error, SocketError::Capacity(_)) {
+        "a frame is too large"
+    } else if matches!(error, SocketError::WriteBufferFull(_)) {
+        "more input than the shell takes"
+    } else {
+        "the connection failed"
     };
-    ShellError(why)
+    ShellError(why.to_owned())
 }
 
 #[cfg(test)]

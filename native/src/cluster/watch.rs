@@ -1,7 +1,8 @@
 //! Waiting for a pod to change: by a watch where that is granted, else by asking again (C-9, C-25).
 //!
-//! Invariants: the bound holds whatever the server does; a watch that ends, lags or is refused
-//! costs time but never a wrong answer, because a state is read anew before it is waited for.
+//! Invariants: the bound holds to within one call, whatever the server does; a watch that ends,
+//! lags or is refused costs time but never a wrong answer, because a state is read anew before it
+//! is waited for.
 
 use super::KubeCluster;
 use super::call::Caller;

@@ -2,6 +2,10 @@
 //! stand-in and on a real cluster by [`cluster_contract!`](crate::cluster_contract).
 //!
 //! Each case gets a world of its own, and asks for nothing but what the world's trait offers.
+#![expect(
+    clippy::expect_used,
+    reason = "a case of the contract fails by panicking"
+)]
 
 use crate::ports::ClusterError;
 use crate::ports::cluster::{

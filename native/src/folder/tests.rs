@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 
 const KEY: &str = "payments/prod/abcdefghijkl.cast";
 
-async fn put(store: &Folder, key: &str, text: &str) -> Result<Location, RecordingError> {
+async fn put(store: &FolderRecordings, key: &str, text: &str) -> Result<Location, RecordingError> {
     let content = Content::Bytes(Bytes::copy_from_slice(text.as_bytes()));
     store.put(key, content, &hash(text.as_bytes())).await
 }
@@ -13,7 +13,7 @@ async fn put(store: &Folder, key: &str, text: &str) -> Result<Location, Recordin
 #[tokio::test]
 async fn the_folder_keeps_the_contract() {
     let dir = tempfile::tempdir().unwrap();
-    let store = Folder::new(dir.path().join("recordings"), "folder".to_owned());
+    let store = FolderRecordings::new(dir.path().join("recordings"), "folder");
     contract(&store, dir.path()).await;
     let names = std::fs::read_dir(dir.path().join("recordings/app/env/four.cast")).unwrap();
     assert_eq!(names.count(), 0, "what did not match its hash left nothing");
@@ -22,7 +22,7 @@ async fn the_folder_keeps_the_contract() {
 #[tokio::test]
 async fn a_key_cannot_leave_the_folder() {
     let dir = tempfile::tempdir().unwrap();
-    let store = Folder::new(dir.path().join("recordings"), "folder".to_owned());
+    let store = FolderRecordings::new(dir.path().join("recordings"), "folder");
     let keys = [
         "",
         "/etc/x",
@@ -44,7 +44,7 @@ async fn a_key_cannot_leave_the_folder() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn writers_at_once_never_take_each_others_version() {
     let dir = tempfile::tempdir().unwrap();
-    let store = Folder::new(dir.path().to_owned(), "folder".to_owned());
+    let store = FolderRecordings::new(dir.path().to_owned(), "folder");
     let writers = (0..16).map(|number| {
         let store = store.clone();
         tokio::spawn(async move { put(&store, KEY, &format!("{number}")).await.unwrap() })
@@ -61,7 +61,7 @@ async fn writers_at_once_never_take_each_others_version() {
 #[tokio::test]
 async fn a_version_that_was_cut_short_is_refused() {
     let dir = tempfile::tempdir().unwrap();
-    let store = Folder::new(dir.path().to_owned(), "folder".to_owned());
+    let store = FolderRecordings::new(dir.path().to_owned(), "folder");
     let location = put(&store, KEY, "a recording").await.unwrap();
     let path = dir.path().join(KEY).join(&location.version);
     let mode = std::fs::metadata(&path).unwrap().permissions().mode() & 0o777;
@@ -79,7 +79,7 @@ async fn a_folder_that_cannot_be_written_is_unavailable() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("a-file");
     std::fs::write(&file, "").unwrap();
-    let store = Folder::new(file, "folder".to_owned());
+    let store = FolderRecordings::new(file, "folder");
     let unavailable = |answer| matches!(answer, Err(RecordingError::Unavailable { .. }));
     assert!(unavailable(store.check().await));
     assert!(unavailable(put(&store, KEY, "x").await.map(drop)));

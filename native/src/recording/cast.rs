@@ -97,7 +97,7 @@ impl Code {
 }
 
 /// Turns terminal traffic into asciicast lines.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct CastEncoder {
     last_micros: u64,
     output: Carry,
@@ -164,7 +164,7 @@ impl CastEncoder {
 }
 
 /// The first bytes of a character whose rest has not arrived: never more than three.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Carry {
     bytes: [u8; 3],
     len: u8,
@@ -296,23 +296,24 @@ fn raw_bytes(micros: u64, code: Code, head: &Head, body: &[u8], lines: &mut Vec<
         Head::Char(..) | Head::Nothing => {}
     }
     for chunk in body.utf8_chunks() {
-        for _ in chunk.valid().matches('\u{FFFD}') {
-            hex_group(REPLACEMENT, lines);
+        let valid = chunk.valid();
+        // Looking for the first byte is much cheaper than for the character.
+        if valid.as_bytes().contains(&REPLACEMENT[0]) {
+            for _ in valid.matches('\u{FFFD}') {
+                hex_group(REPLACEMENT, lines);
+            }
         }
-        hex_group(chunk.invalid(), lines);
+        if !chunk.invalid().is_empty() {
+            hex_group(chunk.invalid(), lines);
+        }
     }
     end(lines);
 }
 
 fn hex_group(bytes: &[u8], lines: &mut Vec<u8>) {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    if bytes.is_empty() {
-        return;
-    }
     lines.push(b' ');
     for byte in bytes {
-        lines.push(DIGITS[usize::from(byte >> 4)]);
-        lines.push(DIGITS[usize::from(byte & 15)]);
+        lines.extend_from_slice(&hex_digits(*byte));
     }
 }
 
@@ -351,64 +352,53 @@ fn decimal(mut number: u64, lines: &mut Vec<u8>) {
     lines.extend_from_slice(&digits[start..]);
 }
 
-/// Appends `text` as the inside of a JSON string. Written out, because the compiler turns the
-/// scan of a block into a few vector instructions; most blocks need nothing.
+/// Appends `text` as the inside of a JSON string.
 fn escape(text: &str, lines: &mut Vec<u8>) {
     let bytes = text.as_bytes();
     lines.reserve(bytes.len());
-    let (blocks, last) = bytes.as_chunks::<BLOCK>();
-    let mut clean_from = 0;
-    for (index, block) in blocks.iter().enumerate() {
-        if block
-            .iter()
-            .fold(false, |found, byte| found | special(*byte))
-        {
-            let at = index * BLOCK;
-            lines.extend_from_slice(&bytes[clean_from..at]);
-            escape_block(block, lines);
-            clean_from = at + BLOCK;
+    let mut copied = 0;
+    for (at, byte) in bytes.iter().enumerate() {
+        let escape = ESCAPES[usize::from(*byte)];
+        if escape == 0 {
+            continue;
         }
-    }
-    lines.extend_from_slice(&bytes[clean_from..bytes.len() - last.len()]);
-    escape_block(last, lines);
-}
-
-const BLOCK: usize = 32;
-
-#[inline]
-fn special(byte: u8) -> bool {
-    (byte < 0x20) | (byte == b'"') | (byte == b'\\') | (byte == 0x7f)
-}
-
-fn escape_block(block: &[u8], lines: &mut Vec<u8>) {
-    let mut clean_from = 0;
-    for (at, byte) in block.iter().enumerate() {
-        if special(*byte) {
-            lines.extend_from_slice(&block[clean_from..at]);
-            clean_from = at + 1;
-            escape_byte(*byte, lines);
-        }
-    }
-    lines.extend_from_slice(&block[clean_from..]);
-}
-
-fn escape_byte(byte: u8, lines: &mut Vec<u8>) {
-    let short: &[u8; 2] = match byte {
-        b'"' => b"\\\"",
-        b'\\' => b"\\\\",
-        b'\n' => b"\\n",
-        b'\r' => b"\\r",
-        b'\t' => b"\\t",
-        0x08 => b"\\b",
-        0x0c => b"\\f",
-        _ => {
-            const DIGITS: &[u8; 16] = b"0123456789abcdef";
-            let [high, low] = [byte >> 4, byte & 15].map(|half| DIGITS[usize::from(half)]);
+        lines.extend_from_slice(&bytes[copied..at]);
+        copied = at + 1;
+        if escape == b'u' {
+            let [high, low] = hex_digits(*byte);
             lines.extend_from_slice(&[b'\\', b'u', b'0', b'0', high, low]);
-            return;
+        } else {
+            lines.extend_from_slice(&[b'\\', escape]);
         }
-    };
-    lines.extend_from_slice(short);
+    }
+    lines.extend_from_slice(&bytes[copied..]);
+}
+
+/// The letter after the backslash; `u` where there is none, zero where none is needed.
+const ESCAPES: [u8; 256] = {
+    let mut table = [0; 256];
+    let mut control = 0;
+    while control < 0x20 {
+        table[control] = b'u';
+        control += 1;
+    }
+    table[0x7f] = b'u';
+    table[0x08] = b'b';
+    table[0x0c] = b'f';
+    table[b'\n' as usize] = b'n';
+    table[b'\r' as usize] = b'r';
+    table[b'\t' as usize] = b't';
+    table[b'"' as usize] = b'"';
+    table[b'\\' as usize] = b'\\';
+    table
+};
+
+fn hex_digits(byte: u8) -> [u8; 2] {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    [
+        DIGITS[usize::from(byte >> 4)],
+        DIGITS[usize::from(byte & 15)],
+    ]
 }
 
 #[cfg(test)]

@@ -5,12 +5,13 @@
 use super::cast::Header;
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// The longest line that the encoder writes is a batch of control characters, six bytes each.
 pub(crate) const MAX_LINE: usize = 1 << 20;
 
 /// One event line.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Event {
     /// Microseconds since the recording's start.
     pub micros: u64,
@@ -56,6 +57,14 @@ pub fn read_header(line: &[u8]) -> Option<Header> {
         term: env.remove("TERM").unwrap_or_default(),
         shell: env.remove("SHELL"),
     })
+}
+
+impl fmt::Debug for Event {
+    /// Without its data: that is what people typed and saw.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { micros, code, data } = self;
+        write!(f, "Event({micros} {code:?}, {} bytes)", data.len())
+    }
 }
 
 impl Event {

@@ -5,18 +5,16 @@
 //! first event that is not, and saved as `schedule` says, both off the caller's path; the file is
 //! deleted only after the store has confirmed all of it.
 
-use super::cast::{CastEncoder, Header};
+use super::cast::CastEncoder;
+use super::recorder::{Recorder, blocking};
 use super::schedule::{SMALL_WITHIN, checkpoint_due_after};
-use super::spool::{self, Prefix, Recovered, Spool, SpoolError};
-use super::verified::verified;
-use crate::ports::recordings::{Content, Location, Reading};
+use super::spool::{Prefix, Spool, SpoolError};
+use crate::ports::recordings::Content;
 use crate::ports::store::SavedRecording;
-use crate::ports::{Clock, Elapsed, RecordingError, Recordings};
-use bytes::Bytes;
+use crate::ports::{Elapsed, RecordingError};
 use futures_util::task::AtomicWaker;
 use std::cell::RefCell;
 use std::io;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -24,197 +22,6 @@ use std::time::Duration;
 /// How long an event may be in the spool without being on the disk; the sync itself takes the
 /// rest of R-4's second.
 const SYNC_AFTER: Duration = Duration::from_millis(700);
-
-/// Starts, resumes and settles recordings: the store, the spool's folder, and the clock.
-#[derive(Clone)]
-pub struct Recorder {
-    recordings: Arc<dyn Recordings>,
-    clock: Arc<dyn Clock>,
-    spool_dir: PathBuf,
-}
-
-/// A recording that is in the store for good.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Settled {
-    /// What the row keeps of it.
-    pub saved: SavedRecording,
-    /// How many bytes of a torn last line were cut; the row's notes say so.
-    pub cut: u64,
-}
-
-impl Recorder {
-    /// A recorder with its spools in `spool_dir`, which is made when it is first needed.
-    pub fn new(recordings: Arc<dyn Recordings>, clock: Arc<dyn Clock>, spool_dir: PathBuf) -> Self {
-        Self {
-            recordings,
-            clock,
-            spool_dir,
-        }
-    }
-
-    /// Whether a recording could be started: the store answers (C-6, R-13).
-    ///
-    /// # Errors
-    /// Why no session may open.
-    pub async fn check(&self) -> Result<(), RecordingError> {
-        self.recordings.check().await
-    }
-
-    /// Opens a saved recording by its version. The stream breaks off with `Damaged` when what was
-    /// read is not what its row says.
-    ///
-    /// # Errors
-    /// It is not there, or the store is away.
-    pub async fn open(&self, at: &Location, sha256: &str) -> Result<Reading, RecordingError> {
-        let reading = self.recordings.get(at).await?;
-        Ok(Reading {
-            bytes: reading.bytes,
-            stream: verified(reading.stream, sha256),
-        })
-    }
-
-    /// Starts a recording: its header is in the spool and in the store when this returns.
-    /// What it returns is what a grant needs (C-6).
-    ///
-    /// # Errors
-    /// The spool or the store could not take the header; no recording exists then.
-    pub async fn start(&self, key: &str, header: &Header) -> Result<LiveRecording, RecordingError> {
-        let line = header.line();
-        let (dir, name, first) = (self.spool_dir.clone(), key.to_owned(), line.clone());
-        let created = blocking(move || Spool::create(&dir, &name, &first)).await;
-        let spool = created.and_then(|made| made.map_err(io::Error::other));
-        let spool = spool.map_err(|source| RecordingError::Unavailable {
-            why: "the spool cannot be created".to_owned(),
-            source: Some(source),
-        })?;
-        let prefix = spool.prefix();
-        let content = Content::Bytes(Bytes::from(line));
-        let location = match self.recordings.put(key, content, &prefix.sha256).await {
-            Ok(location) => location,
-            Err(error) => {
-                // There is nothing in it but a header that the store did not take.
-                let _ = blocking(move || spool.remove()).await;
-                return Err(error);
-            }
-        };
-        let saved = SavedRecording {
-            key: location.key,
-            bucket: location.bucket,
-            version: location.version,
-            sha256: prefix.sha256,
-            bytes: prefix.len,
-        };
-        Ok(self.live(key, CastEncoder::new(), spool, Duration::ZERO, Some(saved)))
-    }
-
-    /// Takes up the recording of a session that a former process left active (T-11), with a
-    /// marker for the gap.
-    ///
-    /// # Errors
-    /// `Missing`, `Busy` or `Damaged`: the session cannot go on.
-    pub async fn resume(&self, key: &str) -> Result<LiveRecording, SpoolError> {
-        let recovered = self.recover(key).await?;
-        let wall = self.clock.wall().as_microsecond();
-        let since_start = wall.saturating_sub(recovered.header.timestamp.saturating_mul(1_000_000));
-        // The wall clock may have been set back; the recording's times never go back.
-        let at = u64::try_from(since_start)
-            .unwrap_or(0)
-            .max(recovered.last_micros);
-        let encoder = CastEncoder::resumed(recovered.last_micros);
-        let offset = Duration::from_micros(at);
-        let live = self.live(key, encoder, recovered.spool, offset, None);
-        let gap = match recovered.cut {
-            0 => "gap: the backend restarted".to_owned(),
-            cut => format!("gap: the backend restarted, {cut} bytes of a torn line were cut"),
-        };
-        live.marker(self.clock.elapsed(), &gap)?;
-        Ok(live)
-    }
-
-    /// Saves what a former process, or a failed end, left in the spool. Repeating it
-    /// is harmless; after success there is no spool.
-    ///
-    /// # Errors
-    /// `Ok(Err(_))` when the spool is fine and the store is not: the sweep tries again.
-    pub async fn settle(&self, key: &str) -> Result<Result<Settled, RecordingError>, SpoolError> {
-        let Recovered {
-            spool,
-            last_micros,
-            cut,
-            ..
-        } = self.recover(key).await?;
-        let encoder = CastEncoder::resumed(last_micros);
-        let live = self.live(key, encoder, spool, Duration::ZERO, None);
-        Ok(live.seal().await.map(|saved| Settled { saved, cut }))
-    }
-
-    /// The keys of recordings that have a spool: active ones, and those still to settle.
-    ///
-    /// # Errors
-    /// The spool's folder could not be read.
-    pub async fn spooled(&self) -> Result<Vec<String>, SpoolError> {
-        let dir = self.spool_dir.clone();
-        let keys = blocking(move || spool::keys(&dir))
-            .await
-            .and_then(|keys| keys);
-        keys.map_err(|source| SpoolError::Read { source })
-    }
-
-    /// Moves a spool that `resume` or `settle` found damaged aside, so that it is tried once;
-    /// returns where it is.
-    ///
-    /// # Errors
-    /// It could not be moved.
-    pub async fn move_aside(&self, key: &str) -> Result<PathBuf, SpoolError> {
-        let (dir, key) = (self.spool_dir.clone(), key.to_owned());
-        let moved = blocking(move || spool::move_aside(&dir, &key))
-            .await
-            .and_then(|moved| moved);
-        moved.map_err(|source| SpoolError::Write { source })
-    }
-
-    pub(super) fn recordings(&self) -> &Arc<dyn Recordings> {
-        &self.recordings
-    }
-
-    async fn recover(&self, key: &str) -> Result<Recovered, SpoolError> {
-        let (dir, key) = (self.spool_dir.clone(), key.to_owned());
-        blocking(move || Spool::recover(&dir, &key))
-            .await
-            .map_err(|source| SpoolError::Read { source })?
-    }
-
-    fn live(
-        &self,
-        key: &str,
-        encoder: CastEncoder,
-        spool: Spool,
-        offset: Duration,
-        saved: Option<SavedRecording>,
-    ) -> LiveRecording {
-        let now = self.clock.elapsed();
-        let state = State {
-            encoder,
-            unsaved_since: saved.is_none().then_some(now),
-            tried: now,
-            refused: false,
-            saved,
-            spool,
-            synced: true,
-            keeping: false,
-            sealed: false,
-        };
-        LiveRecording(Arc::new(Shared {
-            recorder: self.clone(),
-            key: key.to_owned(),
-            started: now,
-            offset,
-            state: Mutex::new(state),
-            failed: AtomicWaker::new(),
-            saving: tokio::sync::Mutex::new(()),
-        }))
-    }
-}
 
 /// A recording that events can be added to. Cheap to clone; all clones are one recording.
 #[derive(Clone)]
@@ -247,12 +54,52 @@ struct State {
     sealed: bool,
 }
 
+/// What a recording goes on from: a new spool or a former one.
+pub(super) struct Beginning {
+    pub(super) encoder: CastEncoder,
+    pub(super) spool: Spool,
+    /// The recording's time at this moment.
+    pub(super) offset: Duration,
+    /// The newest version in the store, if it is known.
+    pub(super) saved: Option<SavedRecording>,
+}
+
 thread_local! {
     /// Where a batch's lines are put together: one buffer per thread, not per session.
     static LINES: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
 impl LiveRecording {
+    pub(super) fn begin(recorder: &Recorder, key: &str, from: Beginning) -> Self {
+        let now = recorder.clock.elapsed();
+        let Beginning {
+            encoder,
+            spool,
+            offset,
+            saved,
+        } = from;
+        let state = State {
+            encoder,
+            unsaved_since: saved.is_none().then_some(now),
+            tried: now,
+            refused: false,
+            saved,
+            spool,
+            synced: true,
+            keeping: false,
+            sealed: false,
+        };
+        Self(Arc::new(Shared {
+            recorder: recorder.clone(),
+            key: key.to_owned(),
+            started: now,
+            offset,
+            state: Mutex::new(state),
+            failed: AtomicWaker::new(),
+            saving: tokio::sync::Mutex::new(()),
+        }))
+    }
+
     /// Records what the shell wrote (T-17: before the browser gets it). At most 64 KiB a call.
     ///
     /// # Errors
@@ -287,7 +134,7 @@ impl LiveRecording {
         self.add(at, |encoder, at, lines| encoder.marker(at, text, lines))
     }
 
-    /// The newest saved version, from the header on; what the row should point at.
+    /// The newest version in the store.
     pub fn saved(&self) -> Option<SavedRecording> {
         self.0.state().saved.clone()
     }
@@ -524,12 +371,6 @@ async fn keep(shared: Arc<Shared>) {
             }
         }
     }
-}
-
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .map_err(io::Error::other)
 }
 
 #[cfg(test)]

@@ -132,14 +132,8 @@ impl Sessions {
         pod: &PodFacts,
     ) -> Result<LiveRecording, ApiError> {
         let session = runtime.session();
-        let header = Header {
-            cols: 80,
-            rows: 24,
-            timestamp: self.clock.wall().as_second(),
-            title: format!("{} {} {}", session.app, session.env, session.id),
-            term: "xterm-256color".to_owned(),
-            shell: None,
-        };
+        let title = format!("{} {} {}", session.app, session.env, session.id);
+        let header = Header::new(self.clock.wall(), &title);
         let recording = self.recorder.start(&recording_key(session), &header).await?;
         let recording = runtime.recording.get_or_init(|| recording).clone();
         if let Some(saved) = recording.saved() {

@@ -20,7 +20,7 @@ const NEWEST: u32 = 50;
 /// What goes with every answer about sessions.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct About {
+pub(crate) struct About {
     user: UserRef,
     recordings_configured: bool,
     recording_retention_days: u32,

@@ -32,7 +32,7 @@ pub(super) const RECORDING_NOTE: &str = "recording not saved";
 
 /// What an end achieved.
 #[derive(Debug, Default, Clone)]
-pub struct Taken {
+pub(crate) struct Taken {
     /// Column `recycled`.
     pub recycled: Option<bool>,
     /// The saved recording, if it is.

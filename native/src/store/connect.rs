@@ -59,7 +59,7 @@ pub enum TlsMode {
 }
 
 /// The database that Backstage makes for the plugin (spec 06).
-pub fn default_database() -> String {
+fn default_database() -> String {
     "backstage_plugin_glidepath".to_owned()
 }
 

@@ -12,7 +12,7 @@ const PIECE: usize = 32 * 1024;
 const MOST_NOTICES: usize = 64;
 
 /// One frame for the browser.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(PartialEq, Eq)]
 pub enum ToBrowser {
     /// Output, binary.
     Output(Bytes),
@@ -23,7 +23,7 @@ pub enum ToBrowser {
 }
 
 /// Frames for the browser, in order; pings overtake.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct BrowserQueue {
     frames: VecDeque<ToBrowser>,
     output: usize,
@@ -88,7 +88,7 @@ impl BrowserQueue {
 }
 
 /// What waits for the shell: the newest size, a ping, and input.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct ShellQueue {
     resize: Option<(u16, u16)>,
     ping: bool,

@@ -6,6 +6,9 @@
 //! no more output (qR46). What waits is bounded by `wants_output` and `wants_input` (T-2), and
 //! neither depends on the other side being stuck (T-14).
 
+mod ending;
+mod timeouts;
+
 use super::frames::{BadFrame, BrowserFrame, Notice};
 use super::handle::TerminalEvent;
 use super::queues::{BrowserQueue, ShellQueue, ToBrowser};
@@ -14,7 +17,6 @@ use super::timers::{Timer, Timers};
 use crate::ports::Elapsed;
 use crate::ports::cluster::ShellInput;
 use bytes::Bytes;
-use decisions::reason::EndReason;
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -35,11 +37,6 @@ const RESIZE_APART: Duration = Duration::from_millis(50);
 const FIRST_SIZE: Duration = Duration::from_secs(1);
 /// The size of a terminal that does not say.
 const USUAL_SIZE: (u16, u16) = (80, 24);
-/// Between interrupting what runs and telling the shell to exit: a shell that handles the
-/// interrupt drops what it has not read yet.
-const INTERRUPTED: Duration = Duration::from_millis(200);
-/// How long a shell has at the deadline, where nobody asked for an end with a bound of its own.
-const EXIT_WITHIN: Duration = Duration::from_secs(2);
 /// So many frames that are not understood are forgiven, and one more each half second.
 const BAD_FRAMES: u32 = 20;
 const FORGIVEN_EACH: Duration = Duration::from_millis(500);
@@ -53,8 +50,8 @@ pub const CLOSE_POLICY: u16 = 1008;
 /// The peer's message is larger than anything that is looked at.
 pub const CLOSE_TOO_LARGE: u16 = 1009;
 
-/// What the caller must do, in order.
-#[derive(Debug, PartialEq, Eq)]
+/// What the caller must do, in order. No `Debug`: it holds what people type.
+#[derive(PartialEq, Eq)]
 pub enum Effect {
     /// Record output.
     Output(Bytes),
@@ -372,134 +369,6 @@ impl Relay {
         }
     }
 
-    /// The deadline is another one.
-    pub fn extend(&mut self, now: Elapsed, deadline: Elapsed) {
-        if self.phase == Phase::Open {
-            self.set_deadline(now, deadline);
-            let seconds_left = self.seconds_left(now);
-            self.mark(format!("extended: {seconds_left} s left"));
-            self.tell(&Notice::Extended { seconds_left });
-        }
-    }
-
-    /// The session ends: the browser is told, the shell is asked to exit and given until
-    /// `within` from here.
-    pub fn end(&mut self, now: Elapsed, reason: &str, within: Duration) {
-        if self.phase != Phase::Open {
-            return;
-        }
-        reason.clone_into(&mut self.reason);
-        self.timers.clear_all();
-        if self.shell {
-            // Output that the browser has not got by the end, it does not get (qR46).
-            self.to_browser = BrowserQueue::default();
-        }
-        self.hang_up(Some(Notice::Ended { reason }), CLOSE_NORMAL);
-        if !self.shell {
-            self.finish();
-            return;
-        }
-        self.mark(format!("ending: {reason}; the shell is asked to exit"));
-        self.to_shell.clear_stdin();
-        self.to_shell.stdin(b"\x03");
-        self.phase = Phase::Ending { by: now + within };
-        self.timers.set(Timer::Exit, now + INTERRUPTED.min(within));
-    }
-
-    /// The recording cannot be written: nothing more happens, at once. The shell is not
-    /// even asked to exit, since that could not be recorded.
-    pub fn recording_failed(&mut self) {
-        if self.phase == Phase::Over {
-            return;
-        }
-        self.phase = Phase::Over;
-        self.shell = false;
-        self.timers.clear_all();
-        self.effects.clear();
-        self.to_browser = BrowserQueue::default();
-        self.to_shell = ShellQueue::default();
-        self.reason = EndReason::NotRecorded.to_string();
-        let reason = self.reason.clone();
-        self.hang_up(Some(Notice::Ended { reason: &reason }), CLOSE_NORMAL);
-        let tell = Effect::Tell(TerminalEvent::RecordingFailed);
-        self.effects.extend([Effect::DropShell, tell, Effect::Over]);
-    }
-
-    /// Time passed, or the caller is done with what came: strikes what is due, and sets what
-    /// depends on who is connected and being read. Whether something struck.
-    pub fn tick(&mut self, now: Elapsed) -> bool {
-        let mut struck = false;
-        while let Some(timer) = self.timers.take_due(now) {
-            self.strike(now, timer);
-            struck = true;
-        }
-        if self.phase == Phase::Over {
-            return struck;
-        }
-        if self.shell || self.browser.is_some() {
-            self.timers.set_if_unset(Timer::Ping, now + PING);
-        }
-        // A sign of life cannot be heard from a side that is not read.
-        if self.wants_output() {
-            self.timers.set_if_unset(Timer::ShellGone, now + GONE);
-        } else {
-            self.timers.clear(Timer::ShellGone);
-            self.shell_asked = None;
-        }
-        if self.browser.is_some() && self.wants_input() {
-            self.timers.set_if_unset(Timer::BrowserGone, now + GONE);
-        } else {
-            self.timers.clear(Timer::BrowserGone);
-            self.browser_asked = None;
-        }
-        struck
-    }
-
-    fn strike(&mut self, now: Elapsed, timer: Timer) {
-        match timer {
-            Timer::Deadline => {
-                self.effects
-                    .push_back(Effect::Tell(TerminalEvent::DeadlineStruck));
-                self.end(now, &EndReason::Expired.to_string(), EXIT_WITHIN);
-            }
-            Timer::WarnFiveMinutes | Timer::WarnOneMinute => {
-                let seconds_left = self.seconds_left(now);
-                self.mark(format!("warning: {seconds_left} s left"));
-                self.tell(&Notice::Warning { seconds_left });
-            }
-            Timer::Ping => {
-                self.to_shell.ping();
-                self.to_browser.ping();
-                self.shell_asked.get_or_insert(now);
-                self.browser_asked.get_or_insert(now);
-            }
-            Timer::BrowserGone => match still_owed(now, self.browser_asked) {
-                Some(wait) => self.timers.set(timer, wait),
-                None => self.browser_gone(now, "no sign of life for 30 s"),
-            },
-            Timer::ShellGone => match still_owed(now, self.shell_asked) {
-                Some(wait) => self.timers.set(timer, wait),
-                None => self.shell_closed(),
-            },
-            Timer::Resize => {
-                if let Some(size) = self.wanted_size.take() {
-                    self.apply_size(now, size);
-                }
-            }
-            Timer::FirstSize => self.launch(now),
-            Timer::Exit => {
-                if let Phase::Ending { by } = self.phase {
-                    if now < by {
-                        self.to_shell.stdin(b"exit\n");
-                        self.timers.set(Timer::Exit, by);
-                    } else {
-                        self.finish();
-                    }
-                }
-            }
-        }
-    }
-
     fn input(&mut self, now: Elapsed, text: String) {
         if !self.shell {
             let browser = self
@@ -592,55 +461,6 @@ impl Relay {
         }
     }
 
-    fn set_deadline(&mut self, now: Elapsed, deadline: Elapsed) {
-        self.deadline = deadline;
-        self.timers.set(Timer::Deadline, deadline);
-        let left = deadline.since(now);
-        let warnings = [(Timer::WarnFiveMinutes, 300), (Timer::WarnOneMinute, 60)];
-        for (timer, before) in warnings.map(|(timer, secs)| (timer, Duration::from_secs(secs))) {
-            match left.checked_sub(before) {
-                Some(wait) if !wait.is_zero() => self.timers.set(timer, now + wait),
-                _ => self.timers.clear(timer),
-            }
-        }
-    }
-
-    fn seconds_left(&self, now: Elapsed) -> u64 {
-        // Rounded up: a warning that is a little late still says 300 or 60.
-        self.deadline
-            .since(now)
-            .as_millis()
-            .div_ceil(1000)
-            .try_into()
-            .unwrap_or(u64::MAX)
-    }
-
-    fn finish(&mut self) {
-        self.phase = Phase::Over;
-        self.shell = false;
-        self.timers.clear_all();
-        self.mark(format!("ended: {}", self.reason));
-        self.effects.extend([Effect::DropShell, Effect::Over]);
-    }
-
-    fn hang_up(&mut self, last: Option<Notice<'_>>, code: u16) {
-        if self.browser.take().is_some() {
-            let mut frames = Vec::new();
-            if let Some(last) = last {
-                frames = self.to_browser.take();
-                frames.push(ToBrowser::Text(last.text()));
-            }
-            self.effects.push_back(Effect::Hangup(frames, code));
-        }
-        self.to_browser = BrowserQueue::default();
-        self.timers.clear(Timer::BrowserGone);
-    }
-
-    fn note_detached(&mut self, now: Elapsed, why: &str) {
-        self.detached_since = Some(now);
-        self.mark(format!("detached: {why}"));
-    }
-
     fn tell(&mut self, notice: &Notice<'_>) {
         if self.browser.is_some() {
             self.to_browser.text(notice.text());
@@ -650,13 +470,6 @@ impl Relay {
     fn mark(&mut self, text: impl Into<Cow<'static, str>>) {
         self.effects.push_back(Effect::Marker(text.into()));
     }
-}
-
-/// Until when a side that was silent for long may still answer: it was asked only a moment ago,
-/// because this machine slept, not the side.
-fn still_owed(now: Elapsed, asked: Option<Elapsed>) -> Option<Elapsed> {
-    let wait = asked.unwrap_or(now) + PING;
-    (wait > now).then_some(wait)
 }
 
 #[cfg(test)]

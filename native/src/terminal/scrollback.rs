@@ -12,7 +12,7 @@ pub const LIMIT: usize = 128 * 1024;
 const RESET: &[u8] = b"\x1bc";
 
 /// A bounded ring of output.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Scrollback {
     bytes: VecDeque<u8>,
     dropped: bool,

@@ -3,7 +3,7 @@
 use crate::install;
 use crate::run::{cargo, program, run, say, watch};
 use clap::{Args, Subcommand};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -33,15 +33,20 @@ pub(crate) fn build(root: &Path) -> Result<(), String> {
     install::node_packages(root)?;
     say("building the sidecar and the stage");
     run(&mut cargo(root, &["build", "-p", "breakglass", "-p", "breakglass-tests"]))?;
-    crate::bindings::node(root).map_err(|error| error.to_string())?;
+    crate::bindings::addon(root).map_err(|error| crate::run::chain(&error))?;
     say("building the Backstage plugin");
     run(program(root, "npm").args(["run", "--silent", "build"]))
+}
+
+/// Where cargo puts what it builds.
+fn target(root: &Path) -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
 }
 
 /// Builds and starts all of it.
 pub(crate) fn demo(root: &Path, options: &Options) -> Result<(), String> {
     build(root)?;
-    let mut command = program(root, root.join("target/debug/demo"));
+    let mut command = program(root, target(root).join("debug/demo"));
     if let Some(context) = &options.context {
         command.args(["--context", context]);
     }
@@ -56,7 +61,7 @@ pub(crate) fn demo(root: &Path, options: &Options) -> Result<(), String> {
 /// The demo typed by a script, for the tests.
 pub(crate) fn smoke(root: &Path) -> Result<(), String> {
     build(root)?;
-    let mut command = program(root, root.join("target/debug/demo"));
+    let mut command = program(root, target(root).join("debug/demo"));
     command.arg("--smoke");
     let mut last = String::new();
     let kept = watch(&mut command, |line| last = line.to_owned())?;
@@ -69,7 +74,7 @@ pub(crate) fn bench(root: &Path, command: &BenchCommand) -> Result<(), String> {
     install::node_packages(root)?;
     say("building for measurement (a few minutes when nothing is cached)");
     run(&mut cargo(root, &["build", "--release", "-p", "breakglass-tests", "--bin", "bench-relay"]))?;
-    let mut bench = program(root, root.join("target/release/bench-relay"));
+    let mut bench = program(root, target(root).join("release/bench-relay"));
     if *json {
         bench.arg("--json");
     }

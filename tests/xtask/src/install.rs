@@ -4,15 +4,20 @@ use crate::run::{program, run, say};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Node packages, exactly as locked.
+/// Node packages, exactly as locked: Backstage's, and the browser's driver.
 pub(crate) fn node_packages(root: &Path) -> Result<(), String> {
+    locked(root, "Backstage, Postgres and the test tools (minutes when nothing is cached)")?;
+    locked(&root.join("tests/vectors"), "the browser's driver and the type checker")
+}
+
+fn locked(root: &Path, what: &str) -> Result<(), String> {
     let stamp = root.join("node_modules/.package-lock.json");
     let lock = root.join("package-lock.json");
     let newer = |path: &Path| path.metadata().and_then(|m| m.modified()).ok();
     if newer(&stamp).is_some() && newer(&stamp) >= newer(&lock) {
         return Ok(());
     }
-    say("npm ci: Backstage, Postgres and the test tools (about two minutes when nothing is cached)");
+    say(&format!("npm ci: {what}"));
     run(program(root, "npm").args(["ci", "--no-audit", "--no-fund", "--loglevel=error"]))
 }
 

@@ -10,6 +10,7 @@ mod run;
 mod test;
 
 use clap::{Parser, Subcommand};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 #[derive(Parser)]
@@ -33,10 +34,24 @@ enum Command {
     Bench(demo::BenchCommand),
     /// Builds the Node and browser bindings
     Bindings {
-        /// Compares what is committed with what the code generates
+        /// Compares what is committed with what the code generates, and writes nothing that is
         #[arg(long)]
         check: bool,
+        /// Also lays out the npm packages of the addon in this folder
+        #[arg(long, value_name = "FOLDER")]
+        pack: Option<PathBuf>,
     },
+}
+
+fn make_bindings(root: &Path, check: bool, pack: Option<&Path>) -> Result<(), String> {
+    let made = if check { bindings::check(root) } else { bindings::build(root) };
+    run::say(&made.map_err(|error| run::chain(&error))?.to_string());
+    if let Some(out) = pack {
+        for folder in bindings::pack(root, out).map_err(|error| run::chain(&error))? {
+            run::say(&folder.display().to_string());
+        }
+    }
+    Ok(())
 }
 
 fn main() -> ExitCode {
@@ -44,14 +59,9 @@ fn main() -> ExitCode {
     let outcome = match Xtask::parse().command {
         Command::Test(options) => return test::test(&root, &options),
         Command::Demo(options) => demo::demo(&root, &options),
-        Command::Cluster(command) => cluster::run(command).map_err(|error| error.to_string()),
+        Command::Cluster(command) => cluster::run(command).map_err(|error| run::chain(&error)),
         Command::Bench(command) => demo::bench(&root, &command),
-        Command::Bindings { check: true } => {
-            bindings::check(&root).map_err(|error| error.to_string())
-        }
-        Command::Bindings { check: false } => {
-            bindings::build(&root).map_err(|error| error.to_string())
-        }
+        Command::Bindings { check, pack } => make_bindings(&root, check, pack.as_deref()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -3,10 +3,10 @@
 //! Invariant: a part that cannot run fails, unless it is named in `--skip`; the last line says
 //! how many tests passed, failed and were skipped.
 
-use crate::run::{cargo, program, say, watch};
+use crate::run::{cargo, chain, program, say, watch};
 use crate::{bindings, cluster, demo, install};
 use clap::Args;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
@@ -155,23 +155,28 @@ fn tidy(root: &Path, count: &mut Count) -> Result<(), String> {
 
 fn doors(root: &Path, count: &mut Count) -> Result<(), String> {
     install::wasm_target(root)?;
-    install::node_packages(root)?;
-    bindings::check(root).map_err(|error| error.to_string())?;
+    let report = bindings::check(root).map_err(|error| chain(&error))?;
+    say(&report.to_string());
     count.passed += 1;
     Ok(())
 }
 
-fn node_tests(root: &Path, file: &str, count: &mut Count) -> Result<(), String> {
-    tests(program(root, "node").args(["--test", file]), count)
+fn npm(root: &Path, folder: &str, script: &str) -> Command {
+    let mut command = program(&root.join(folder), "npm");
+    command.args(["run", "--silent", script]);
+    command
 }
 
 fn vectors(root: &Path, count: &mut Count) -> Result<(), String> {
-    node_tests(root, "tests/vectors/node.test.mjs", count)
+    install::node_packages(root)?;
+    checked(&mut npm(root, "tests/vectors", "types"), count)?;
+    tests(&mut npm(root, "tests/vectors", "node"), count)
 }
 
 fn browser(root: &Path, count: &mut Count) -> Result<(), String> {
+    install::node_packages(root)?;
     install::debian(root, &install::BROWSER)?;
-    node_tests(root, "tests/vectors/browser.test.mjs", count)
+    tests(&mut npm(root, "tests/vectors", "browser"), count)
 }
 
 fn shim(root: &Path, count: &mut Count) -> Result<(), String> {
@@ -205,13 +210,13 @@ fn smoke(root: &Path, count: &mut Count) -> Result<(), String> {
 }
 
 fn real_cluster(root: &Path, count: &mut Count) -> Result<(), String> {
-    install::node_packages(root)?;
     demo::build(root)?;
-    let dir: PathBuf = std::env::temp_dir().join("breakglass-test-cluster");
-    cluster::install_what_is_missing(root)?;
-    cluster::up(&dir).map_err(|error| error.to_string())?;
-    let ran = on_cluster(root, &dir, count);
-    let down = cluster::down(&dir).map_err(|error| error.to_string());
+    let dir = std::env::temp_dir().join("breakglass-test-cluster");
+    let packages = cluster::Packages::Install;
+    let up = cluster::up(&dir, packages, cluster::Lifetime::OfThisProcess);
+    let cluster = up.map_err(|error| chain(&error))?;
+    let ran = on_cluster(root, cluster.dir().path(), count);
+    let down = cluster.down().map_err(|error| chain(&error));
     ran.and(down)
 }
 

@@ -320,10 +320,14 @@ impl Cluster for FakeCluster {
         bound: Duration,
     ) -> Result<(), ClusterError> {
         self.step(Step::AwaitRunning, |_| Ok(()))?;
-        let judged = self.until(bound, |state| match state.find(pod) {
-            _ if state.away => Some(Err(state.away_error())),
-            None => Some(Err(gone(pod))),
-            Some(found) => starting(found, container, &mut String::new()),
+        let judged = self.until(bound, |state| {
+            if state.away {
+                return Some(Err(state.away_error()));
+            }
+            let Some(found) = state.find(pod) else {
+                return Some(Err(gone(pod)));
+            };
+            starting(found, container, &mut String::new())
         });
         judged
             .await

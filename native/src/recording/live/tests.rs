@@ -1,7 +1,9 @@
 use super::*;
 use crate::fakes::clock::FakeClock;
 use crate::fakes::recordings::FakeRecordings;
-use crate::recording::read_event;
+use crate::ports::{Clock, Recordings};
+use crate::recording::{Header, read_event};
+use bytes::Bytes;
 use std::path::Path;
 use tempfile::TempDir;
 
@@ -296,5 +298,32 @@ async fn a_spool_that_is_missing_is_said_to_be() {
     assert!(matches!(
         world.recorder.settle(KEY).await,
         Err(SpoolError::Missing)
+    ));
+}
+
+#[tokio::test]
+async fn a_saved_recording_is_opened_only_if_it_is_what_its_row_says() {
+    use futures_util::StreamExt;
+    let world = World::new();
+    let saved = world.started().await.seal().await.unwrap();
+    let SavedRecording {
+        key,
+        bucket,
+        version,
+        sha256,
+        ..
+    } = saved;
+    let at = crate::ports::recordings::Location {
+        key,
+        bucket,
+        version,
+    };
+    let reading = world.recorder.open(&at, &sha256).await.unwrap();
+    let pieces: Vec<_> = reading.stream.collect().await;
+    assert_eq!(pieces[0].as_ref().unwrap(), &header().line());
+    let other = crate::fakes::recordings::hash(b"another");
+    assert!(matches!(
+        world.recorder.open(&at, &other).await,
+        Err(RecordingError::Damaged)
     ));
 }

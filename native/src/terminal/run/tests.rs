@@ -202,6 +202,16 @@ async fn keys_go_to_the_shell_and_its_output_comes_back_both_recorded() {
     assert_eq!((ages.detached_for, ages.idle_for), (None, Duration::ZERO));
 }
 
+#[test]
+fn an_idle_terminal_is_small() {
+    let task = size_of::<crate::terminal::run::Task>();
+    let socket = size_of::<crate::terminal::browser::Socket>();
+    assert!(
+        task <= 1024 && socket <= 1024,
+        "{task} and {socket} bytes, beside 8 KiB to read into"
+    );
+}
+
 #[tokio::test]
 async fn qt2_what_the_shell_printed_before_anybody_attached_is_recorded_and_shown() {
     let world = World::new().await;
