@@ -226,8 +226,8 @@ pub(super) async fn attach(
 async fn kube_client(kubeconfig: &Path) -> Result<kube::Client, StageError> {
     let told = |error| StageError::of("kube's configuration", error);
     let file = kube::config::Kubeconfig::read_from(kubeconfig).map_err(told)?;
-    let config = kube::Config::from_custom_kubeconfig(file, &Default::default());
-    let config = config.await.map_err(told)?;
+    let context = kube::config::KubeConfigOptions::default();
+    let config = kube::Config::from_custom_kubeconfig(file, &context).await.map_err(told)?;
     kube::Client::try_from(config).map_err(|error| StageError::of("kube's client", error))
 }
 
