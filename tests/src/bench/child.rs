@@ -39,7 +39,10 @@ impl Measured {
         core: usize,
         cores: Cores,
     ) -> Result<Self, StageError> {
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true);
         pin_to(core)?;
         let spawned = command.spawn();
         pin_to(cores.around)?;
@@ -50,7 +53,13 @@ impl Measured {
         };
         let lines = BufReader::new(stdout).lines();
         let name = name.to_owned();
-        let mut this = Self { name, child, stdin, lines, ready: Value::Null };
+        let mut this = Self {
+            name,
+            child,
+            stdin,
+            lines,
+            ready: Value::Null,
+        };
         this.ready = this.answer().await?;
         Ok(this)
     }
@@ -69,7 +78,9 @@ impl Measured {
 
     /// Its process id.
     pub(super) fn pid(&self) -> Result<u32, StageError> {
-        self.child.id().ok_or_else(|| StageError::new(format!("{} is gone", self.name)))
+        self.child
+            .id()
+            .ok_or_else(|| StageError::new(format!("{} is gone", self.name)))
     }
 
     async fn order(&mut self, order: Order) -> Result<Value, StageError> {
@@ -85,8 +96,12 @@ impl Measured {
         match line {
             Ok(Ok(Some(line))) => serde_json::from_str(&line)
                 .map_err(|error| StageError::of(format!("{name} said `{line}`"), error)),
-            Ok(_) => Err(StageError::new(format!("{name} ended; its reason is above"))),
-            Err(_) => Err(StageError::new(format!("{name} did not answer within {WITHIN:?}"))),
+            Ok(_) => Err(StageError::new(format!(
+                "{name} ended; its reason is above"
+            ))),
+            Err(_) => Err(StageError::new(format!(
+                "{name} did not answer within {WITHIN:?}"
+            ))),
         }
     }
 }

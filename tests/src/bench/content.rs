@@ -81,10 +81,16 @@ mod tests {
         for payload in [64, 128, 4096, 32 * 1024] {
             let burst = Burst::new(payload);
             let header = if payload < 125 { 3 } else { 5 };
-            let carried: Vec<u8> =
-                burst.frames().flat_map(|frame| frame[header..].iter().copied()).collect();
+            let carried: Vec<u8> = burst
+                .frames()
+                .flat_map(|frame| frame[header..].iter().copied())
+                .collect();
             assert_eq!(carried, block());
-            assert!(burst.frames().all(|frame| frame[0] == 0x82 && frame[header - 1] == 1));
+            assert!(
+                burst
+                    .frames()
+                    .all(|frame| frame[0] == 0x82 && frame[header - 1] == 1)
+            );
         }
     }
 }

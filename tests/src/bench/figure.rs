@@ -53,19 +53,33 @@ impl Figure {
     /// One that explains others.
     pub(super) fn new(name: impl Into<String>, value: f64, unit: &'static str) -> Self {
         let (goal, met, runs) = (None, None, Vec::new());
-        Self { name: name.into(), value: rounded(value), unit, goal, met, runs }
+        Self {
+            name: name.into(),
+            value: rounded(value),
+            unit,
+            goal,
+            met,
+            runs,
+        }
     }
 
     /// The median of several runs.
     pub(super) fn median(name: impl Into<String>, runs: &[f64], unit: &'static str) -> Self {
         let runs: Vec<f64> = runs.iter().copied().map(rounded).collect();
-        Self { runs: runs.clone(), ..Self::new(name, percentile(&runs, 50), unit) }
+        Self {
+            runs: runs.clone(),
+            ..Self::new(name, percentile(&runs, 50), unit)
+        }
     }
 
     /// The same, judged.
     pub(super) fn goal(self, goal: Goal) -> Self {
         let met = Some(goal.is_met(self.value));
-        Self { goal: Some(goal), met, ..self }
+        Self {
+            goal: Some(goal),
+            met,
+            ..self
+        }
     }
 
     pub(super) fn value(&self) -> f64 {
@@ -75,7 +89,14 @@ impl Figure {
 
 impl fmt::Display for Figure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, value, unit, goal, met, runs } = self;
+        let Self {
+            name,
+            value,
+            unit,
+            goal,
+            met,
+            runs,
+        } = self;
         write!(f, "{name:<58} {value:>9} {unit:<13}")?;
         if let (Some(goal), Some(met)) = (goal, met) {
             let judged = if *met { "met" } else { "MISSED" };
@@ -124,6 +145,10 @@ mod tests {
         assert_eq!(json["value"], 300.0);
         let missed = Figure::new("b", 41.0, "kB").goal(Goal::AtMost(40.0));
         assert_eq!(serde_json::json!(missed)["met"], false);
-        assert!(serde_json::json!(Figure::new("c", 1.0, "")).get("met").is_none());
+        assert!(
+            serde_json::json!(Figure::new("c", 1.0, ""))
+                .get("met")
+                .is_none()
+        );
     }
 }

@@ -67,7 +67,9 @@ async fn input<S: AsyncRead + AsyncWrite + Unpin>(
     mut sizes: Option<impl futures_util::Sink<TerminalSize> + Unpin>,
 ) {
     while let Some(Ok(message)) = from_browser.next().await {
-        let Message::Text(text) = message else { continue };
+        let Message::Text(text) = message else {
+            continue;
+        };
         let now = SystemClock.elapsed();
         match parse(&text) {
             Ok(BrowserFrame::Input(typed)) => {
@@ -81,7 +83,10 @@ async fn input<S: AsyncRead + AsyncWrite + Unpin>(
                     return;
                 }
                 if let Some(sizes) = &mut sizes {
-                    let size = TerminalSize { width: cols, height: rows };
+                    let size = TerminalSize {
+                        width: cols,
+                        height: rows,
+                    };
                     let _ = sizes.send(size).await;
                 }
             }

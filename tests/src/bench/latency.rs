@@ -32,7 +32,9 @@ pub(super) async fn measure(place: &Place, keys: usize) -> Result<Vec<Figure>, S
     let socket = dir.join(relay::SOCKET);
     let piped = place.node("node-pipe.mjs", [socket.as_os_str()]);
     let pipe = Measured::start("node-pipe.mjs", piped, cores.relay, cores).await?;
-    let port = pipe.ready["port"].as_u64().and_then(|port| u16::try_from(port).ok());
+    let port = pipe.ready["port"]
+        .as_u64()
+        .and_then(|port| u16::try_from(port).ok());
     let port = port.ok_or_else(|| StageError::new("node-pipe.mjs has no port"))?;
 
     let cluster = relay::cluster(&place.source.join(OVER_TLS)).await?;
@@ -63,7 +65,11 @@ pub(super) async fn measure(place: &Place, keys: usize) -> Result<Vec<Figure>, S
         let node_at = SystemClock.elapsed();
         tokio::time::sleep(PACE).await;
         if key >= WARM_UP {
-            let took = [(direct_at, start), (relayed_at, start_relayed), (node_at, start_node)];
+            let took = [
+                (direct_at, start),
+                (relayed_at, start_relayed),
+                (node_at, start_node),
+            ];
             for (micros, (end, start)) in micros.iter_mut().zip(took) {
                 micros.push(end.since(start).as_nanos() as f64 / 1000.0);
             }
@@ -77,7 +83,8 @@ fn figures([direct, relayed, through_node]: &[Vec<f64>; 3]) -> Vec<Figure> {
     let mut figures = Vec::new();
     for (percent, most) in [(50, 100.0), (99, 1000.0)] {
         let at = |micros: &[f64]| percentile(micros, percent);
-        let figure = |name: &str, value| Figure::new(format!("keystroke, p{percent}, {name}"), value, "µs");
+        let figure =
+            |name: &str, value| Figure::new(format!("keystroke, p{percent}, {name}"), value, "µs");
         figures.extend([
             figure("direct attach", at(direct)),
             figure("added by the relay", at(relayed) - at(direct)).goal(Goal::AtMost(most)),

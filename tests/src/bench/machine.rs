@@ -22,8 +22,13 @@ impl Cores {
         let allowed =
             sched_getaffinity(None).map_err(|error| StageError::of("the cores", error))?;
         let mut cores = (0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core));
-        let around = cores.next().ok_or_else(|| StageError::new("no core to run on"))?;
-        Ok(Self { around, relay: cores.next().unwrap_or(around) })
+        let around = cores
+            .next()
+            .ok_or_else(|| StageError::new("no core to run on"))?;
+        Ok(Self {
+            around,
+            relay: cores.next().unwrap_or(around),
+        })
     }
 
     /// Whether sender and relay have a core each.
@@ -53,7 +58,13 @@ pub(super) fn cpu_seconds() -> f64 {
 pub(super) fn raise_open_files() {
     let limit = getrlimit(Resource::Nofile);
     // Where it stays low, opening sessions says so.
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+    let _ = setrlimit(
+        Resource::Nofile,
+        Rlimit {
+            current: limit.maximum,
+            ..limit
+        },
+    );
 }
 
 /// Bytes that a process has to itself: not what it shares with others, such as program code
@@ -66,7 +77,11 @@ pub(super) fn private_bytes(pid: u32) -> Result<u64, StageError> {
         .filter(|line| line.starts_with("Private_Clean:") || line.starts_with("Private_Dirty:"))
         .filter_map(|line| line.split_ascii_whitespace().nth(1)?.parse::<u64>().ok())
         .sum();
-    if kib == 0 { Err(StageError::new(format!("{path} says nothing"))) } else { Ok(kib * 1024) }
+    if kib == 0 {
+        Err(StageError::new(format!("{path} says nothing")))
+    } else {
+        Ok(kib * 1024)
+    }
 }
 
 /// The machine in words.
@@ -84,20 +99,34 @@ pub(super) struct Machine {
 impl Machine {
     pub(super) fn look(node: String) -> Self {
         let cpus = read_to_string("/proc/cpuinfo").unwrap_or_default();
-        let model = cpus.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+        let model = cpus
+            .lines()
+            .find_map(|line| line.strip_prefix("model name")?.split_once(": "));
         let load = read_to_string("/proc/loadavg").unwrap_or_default();
         let first = load.split_ascii_whitespace().next();
         Self {
             cpu: model.map_or("unknown", |(_, name)| name).to_owned(),
-            cores: cpus.lines().filter(|line| line.starts_with("processor")).count(),
-            kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
+            cores: cpus
+                .lines()
+                .filter(|line| line.starts_with("processor"))
+                .count(),
+            kernel: rustix::system::uname()
+                .release()
+                .to_string_lossy()
+                .into_owned(),
             node,
             load_before: first.and_then(|load| load.parse().ok()).unwrap_or_default(),
         }
     }
 
     pub(super) fn words(&self) -> String {
-        let Self { cpu, cores, kernel, node, load_before } = self;
+        let Self {
+            cpu,
+            cores,
+            kernel,
+            node,
+            load_before,
+        } = self;
         format!("{cpu}, {cores} cores, Linux {kernel}, Node {node}, load before {load_before}")
     }
 }

@@ -27,7 +27,11 @@ pub(super) async fn measure(place: &Place, sessions: usize) -> Result<Vec<Figure
         let kilobytes = one(place, way, sessions).await?;
         let name = format!("an idle recorded session over TLS, {}", way.name());
         let figure = Figure::new(name, kilobytes, "kB");
-        figures.push(if way == Way::Ours { figure.goal(Goal::AtMost(MOST)) } else { figure });
+        figures.push(if way == Way::Ours {
+            figure.goal(Goal::AtMost(MOST))
+        } else {
+            figure
+        });
     }
     Ok(figures)
 }

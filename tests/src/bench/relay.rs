@@ -78,7 +78,10 @@ pub async fn serve(options: Options) -> Result<(), StageError> {
             }
             Ok(Order::Stop) => {
                 let recordings = relay.complete().await?;
-                let done = Done { cpu_seconds: cpu_seconds() - since, recordings };
+                let done = Done {
+                    cpu_seconds: cpu_seconds() - since,
+                    recordings,
+                };
                 say(&json!(done));
             }
             Err(error) => return Err(StageError::of("an order that is none", error)),
@@ -110,8 +113,11 @@ impl Relay {
     async fn new(options: Options) -> Result<Self, StageError> {
         let kept = options.dir.join("kept");
         std::fs::create_dir(&kept).map_err(|error| StageError::of("the relay's folder", error))?;
-        let recorder =
-            Recorder::new(Arc::new(Kept(kept)), Arc::new(SystemClock), options.dir.join("spool"));
+        let recorder = Recorder::new(
+            Arc::new(Kept(kept)),
+            Arc::new(SystemClock),
+            options.dir.join("spool"),
+        );
         Ok(Self {
             recorder,
             cluster: cluster(&options.kubeconfig).await?,
@@ -174,8 +180,10 @@ impl Relay {
             match &session.seat {
                 Seat::Ours(terminal) => terminal.attach_browser(io),
                 Seat::Kube(process) => {
-                    let process =
-                        process.lock().unwrap_or_else(PoisonError::into_inner).take();
+                    let process = process
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .take();
                     if let Some(process) = process {
                         kube_loop::relay(process, session.recording.clone(), io).await;
                     }
@@ -203,14 +211,15 @@ impl Relay {
 
 /// Our own way to the source.
 pub(super) async fn cluster(kubeconfig: &Path) -> Result<Arc<dyn Cluster>, StageError> {
-    let config: ClusterConfig =
-        serde_json::from_value(json!({"kubeconfig": {"path": kubeconfig}}))
-            .map_err(|error| StageError::of("the cluster's configuration", error))?;
+    let config: ClusterConfig = serde_json::from_value(json!({"kubeconfig": {"path": kubeconfig}}))
+        .map_err(|error| StageError::of("the cluster's configuration", error))?;
     let configured = [("bench".to_owned(), config)].into();
     let mut clusters = connect(&configured, "bench")
         .await
         .map_err(|(_, error)| StageError::of("the cluster", error))?;
-    clusters.remove("bench").ok_or_else(|| StageError::new("no cluster"))
+    clusters
+        .remove("bench")
+        .ok_or_else(|| StageError::new("no cluster"))
 }
 
 /// Attaches our own way.
@@ -218,7 +227,11 @@ pub(super) async fn attach(
     cluster: &Arc<dyn Cluster>,
     pod: &str,
 ) -> Result<Box<dyn breakglass::ports::cluster::Shell>, StageError> {
-    let pod = PodRef { namespace: NAMESPACE.to_owned(), name: pod.to_owned(), uid: None };
+    let pod = PodRef {
+        namespace: NAMESPACE.to_owned(),
+        name: pod.to_owned(),
+        uid: None,
+    };
     let attached = cluster.attach(&pod, CONTAINER).await;
     attached.map_err(|error| StageError::of("not attached", error))
 }
@@ -227,7 +240,9 @@ async fn kube_client(kubeconfig: &Path) -> Result<kube::Client, StageError> {
     let told = |error| StageError::of("kube's configuration", error);
     let file = kube::config::Kubeconfig::read_from(kubeconfig).map_err(told)?;
     let context = kube::config::KubeConfigOptions::default();
-    let config = kube::Config::from_custom_kubeconfig(file, &context).await.map_err(told)?;
+    let config = kube::Config::from_custom_kubeconfig(file, &context)
+        .await
+        .map_err(told)?;
     kube::Client::try_from(config).map_err(|error| StageError::of("kube's client", error))
 }
 

@@ -75,12 +75,14 @@ pub async fn run(options: &Options) -> Result<(), StageError> {
         .await
         .map_err(|_| StageError::new(format!("the benchmark took more than {BOUND:?}")))??;
     let mut out = std::io::stdout().lock();
-    let mut print = |line: &str| {
-        writeln!(out, "{line}").map_err(|error| StageError::of("the figures", error))
-    };
+    let mut print =
+        |line: &str| writeln!(out, "{line}").map_err(|error| StageError::of("the figures", error));
     print(&format!("measured on: {}", report.machine.words()))?;
     print(&pinned(report.cores))?;
-    report.figures.iter().try_for_each(|figure| print(&figure.to_string()))?;
+    report
+        .figures
+        .iter()
+        .try_for_each(|figure| print(&figure.to_string()))?;
     if options.json {
         print(&serde_json::json!(report).to_string())?;
     }
@@ -90,7 +92,9 @@ pub async fn run(options: &Options) -> Result<(), StageError> {
 fn pinned(cores: Cores) -> String {
     let Cores { around, relay } = cores;
     if cores.differ() {
-        format!("pinned: source, reader and typist to core {around}; relay and Node to core {relay}")
+        format!(
+            "pinned: source, reader and typist to core {around}; relay and Node to core {relay}"
+        )
     } else {
         format!("pinned: everything to core {around}, there is no other; latency says little")
     }
@@ -109,7 +113,10 @@ async fn measure(options: &Options) -> Result<Report, StageError> {
     let wanted = |part| options.only.is_none_or(|only| only == part);
     let mut figures = Vec::new();
     if wanted(Part::Throughput) {
-        let amount = Amount { mib: options.mib.into(), runs: options.runs.into() };
+        let amount = Amount {
+            mib: options.mib.into(),
+            runs: options.runs.into(),
+        };
         figures.extend(throughput::measure(&place, amount).await?);
     }
     if wanted(Part::Latency) {
@@ -119,20 +126,31 @@ async fn measure(options: &Options) -> Result<Report, StageError> {
         figures.extend(memory::measure(&place, options.sessions.into()).await?);
     }
     drop(source);
-    Ok(Report { machine, cores, figures })
+    Ok(Report {
+        machine,
+        cores,
+        figures,
+    })
 }
 
 async fn node_version() -> Result<String, StageError> {
     let output = Command::new("node").arg("--version").output().await;
     let output = output.map_err(|error| StageError::of("the baseline needs `node`", error))?;
-    Ok(String::from_utf8_lossy(&output.stdout).trim().trim_start_matches('v').to_owned())
+    Ok(String::from_utf8_lossy(&output.stdout)
+        .trim()
+        .trim_start_matches('v')
+        .to_owned())
 }
 
 impl Place {
     fn new(cores: Cores) -> Result<Self, StageError> {
         // In memory: a disk is not what is measured.
         let memory = Path::new("/dev/shm");
-        let parent = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+        let parent = if memory.is_dir() {
+            memory.to_owned()
+        } else {
+            std::env::temp_dir()
+        };
         let dir = tempfile::Builder::new()
             .prefix("breakglass-bench-")
             .tempdir_in(parent)
@@ -141,13 +159,21 @@ impl Place {
         std::fs::create_dir(&source).map_err(|error| StageError::of("no folder", error))?;
         let program =
             std::env::current_exe().map_err(|error| StageError::of("this program", error))?;
-        Ok(Self { cores, source, dir, program })
+        Ok(Self {
+            cores,
+            source,
+            dir,
+            program,
+        })
     }
 
     /// A new folder for one process.
     pub(super) fn folder(&self) -> Result<PathBuf, StageError> {
-        let made = tempfile::Builder::new().prefix("r").tempdir_in(self.dir.path());
-        made.map(tempfile::TempDir::keep).map_err(|error| StageError::of("no folder", error))
+        let made = tempfile::Builder::new()
+            .prefix("r")
+            .tempdir_in(self.dir.path());
+        made.map(tempfile::TempDir::keep)
+            .map_err(|error| StageError::of("no folder", error))
     }
 
     /// Starts whoever relays, told the same either way.
@@ -160,7 +186,9 @@ impl Place {
                 command
             }
         };
-        command.arg("--kubeconfig").arg(self.source.join(kubeconfig));
+        command
+            .arg("--kubeconfig")
+            .arg(self.source.join(kubeconfig));
         command.args(["--pod", pod]).arg("--dir").arg(dir);
         command
     }
@@ -172,7 +200,9 @@ impl Place {
         arguments: impl IntoIterator<Item = &'a OsStr>,
     ) -> Command {
         let mut command = Command::new("node");
-        command.arg(root().join("tests/bench").join(program)).args(arguments);
+        command
+            .arg(root().join("tests/bench").join(program))
+            .args(arguments);
         command
     }
 }

@@ -39,7 +39,9 @@ impl Browser {
         let io: Box<dyn Io> = match address {
             Address::Unix(path) => Box::new(UnixStream::connect(path).await.map_err(told)?),
             Address::Tcp(port) => {
-                let stream = TcpStream::connect(("127.0.0.1", *port)).await.map_err(told)?;
+                let stream = TcpStream::connect(("127.0.0.1", *port))
+                    .await
+                    .map_err(told)?;
                 stream.set_nodelay(true).map_err(told)?;
                 Box::new(stream)
             }
@@ -49,7 +51,8 @@ impl Browser {
             .await
             .map_err(|error| StageError::of("the relay refuses a browser", error))?;
         let mut this = Self(socket);
-        this.send(&json!({"type": "resize", "cols": 80, "rows": 24})).await?;
+        this.send(&json!({"type": "resize", "cols": 80, "rows": 24}))
+            .await?;
         Ok(this)
     }
 
@@ -87,7 +90,8 @@ impl Browser {
             while seen < bytes {
                 seen += self.output().await?;
                 if seen - acknowledged >= ACK_EACH {
-                    self.send(&json!({"type": "ack", "bytes": seen - acknowledged})).await?;
+                    self.send(&json!({"type": "ack", "bytes": seen - acknowledged}))
+                        .await?;
                     acknowledged = seen;
                 }
             }
@@ -97,7 +101,9 @@ impl Browser {
             Ok(Ok(seen)) if seen == bytes => Ok(()),
             Ok(Ok(seen)) => Err(StageError::new(format!("{seen} bytes of {bytes} arrived"))),
             Ok(Err(error)) => Err(error),
-            Err(_) => Err(StageError::new(format!("{bytes} bytes took more than {WITHIN:?}"))),
+            Err(_) => Err(StageError::new(format!(
+                "{bytes} bytes took more than {WITHIN:?}"
+            ))),
         }
     }
 

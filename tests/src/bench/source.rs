@@ -111,7 +111,9 @@ fn acceptor() -> Result<(TlsAcceptor, String), StageError> {
     let authority_key = KeyPair::generate().map_err(told)?;
     let mut authority = CertificateParams::new(Vec::new()).map_err(told)?;
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    authority.distinguished_name.push(DnType::CommonName, "bench authority");
+    authority
+        .distinguished_name
+        .push(DnType::CommonName, "bench authority");
     let pem = authority.self_signed(&authority_key).map_err(told)?.pem();
     let issuer = Issuer::new(authority, authority_key);
     let key = KeyPair::generate().map_err(told)?;
@@ -168,7 +170,9 @@ async fn connection<W: Wire>(stream: W) {
 fn answer<W: Wire>(request: &mut Request<Incoming>) -> Response<Full<Bytes>> {
     let path = request.uri().path().to_owned();
     let prefix = format!("/api/v1/namespaces/{NAMESPACE}/pods/");
-    let found = path.strip_prefix(&prefix).filter(|_| request.method() == Method::GET);
+    let found = path
+        .strip_prefix(&prefix)
+        .filter(|_| request.method() == Method::GET);
     match found.map(|rest| rest.split_once('/').unwrap_or((rest, ""))) {
         Some((pod, "")) => json_of(StatusCode::OK, &object(pod)),
         Some((pod, "attach")) => match accept(request) {
@@ -184,7 +188,10 @@ fn answer<W: Wire>(request: &mut Request<Incoming>) -> Response<Full<Bytes>> {
             }
             None => json_of(StatusCode::BAD_REQUEST, &json!({"kind": "Status"})),
         },
-        _ => json_of(StatusCode::NOT_FOUND, &json!({"kind": "Status", "code": 404})),
+        _ => json_of(
+            StatusCode::NOT_FOUND,
+            &json!({"kind": "Status", "code": 404}),
+        ),
     }
 }
 
@@ -192,7 +199,9 @@ fn json_of(status: StatusCode, value: &Value) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(Bytes::from(value.to_string())));
     *response.status_mut() = status;
     let json = http::HeaderValue::from_static("application/json");
-    response.headers_mut().insert(http::header::CONTENT_TYPE, json);
+    response
+        .headers_mut()
+        .insert(http::header::CONTENT_TYPE, json);
     response
 }
 

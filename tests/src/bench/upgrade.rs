@@ -11,7 +11,10 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 /// The answer's key, if this asks for a WebSocket.
 pub(super) fn accept<B>(request: &Request<B>) -> Option<String> {
     let headers = request.headers();
-    let wanted = headers.get(UPGRADE)?.as_bytes().eq_ignore_ascii_case(b"websocket");
+    let wanted = headers
+        .get(UPGRADE)?
+        .as_bytes()
+        .eq_ignore_ascii_case(b"websocket");
     let key = headers.get(SEC_WEBSOCKET_KEY)?;
     wanted.then(|| derive_accept_key(key.as_bytes()))
 }

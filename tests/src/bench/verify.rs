@@ -29,7 +29,9 @@ fn check(recording: &Recorded, output: usize) -> Result<(), StageError> {
     while lines.read_until(b'\n', &mut line).map_err(told)? > 0 {
         whole.update(&line);
         bytes += line.len() as u64;
-        let text = line.strip_suffix(b"\n").ok_or_else(|| wrong("its last line is torn"))?;
+        let text = line
+            .strip_suffix(b"\n")
+            .ok_or_else(|| wrong("its last line is torn"))?;
         if first {
             read_header(text).ok_or_else(|| wrong("it has no header"))?;
             first = false;
@@ -47,11 +49,18 @@ fn check(recording: &Recorded, output: usize) -> Result<(), StageError> {
     let mut expected = Sha256::new();
     let block = block();
     (0..output / BLOCK).for_each(|_| expected.update(&block));
-    if shown.finalize() == expected.finalize() { Ok(()) } else { Err(wrong("output is missing")) }
+    if shown.finalize() == expected.finalize() {
+        Ok(())
+    } else {
+        Err(wrong("output is missing"))
+    }
 }
 
 fn hex(hash: Sha256) -> String {
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    hash.finalize()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 #[cfg(test)]
@@ -62,7 +71,8 @@ mod tests {
     #[test]
     fn a_recording_that_lacks_output_or_has_another_hash_is_found_out() {
         let text = serde_json::json!(String::from_utf8(block()).expect("text"));
-        let line = format!("{{\"version\": 2, \"width\": 80, \"height\": 24}}\n[0.1, \"o\", {text}]\n");
+        let line =
+            format!("{{\"version\": 2, \"width\": 80, \"height\": 24}}\n[0.1, \"o\", {text}]\n");
         let mut file = tempfile::NamedTempFile::new().expect("a file");
         file.write_all(line.as_bytes()).expect("written");
         let right = Recorded {
@@ -72,6 +82,15 @@ mod tests {
         };
         assert!(check(&right, BLOCK).is_ok());
         assert!(check(&right, 2 * BLOCK).is_err());
-        assert!(check(&Recorded { sha256: "00".to_owned(), ..right }, BLOCK).is_err());
+        assert!(
+            check(
+                &Recorded {
+                    sha256: "00".to_owned(),
+                    ..right
+                },
+                BLOCK
+            )
+            .is_err()
+        );
     }
 }
