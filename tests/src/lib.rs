@@ -4,6 +4,7 @@
 //! when its handle is dropped.
 
 pub mod backstage;
+pub mod bench;
 pub mod browser;
 pub mod cli;
 pub mod postgres;
