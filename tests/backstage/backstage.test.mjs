@@ -36,7 +36,8 @@ after(async () => {
 
 async function call(path, token, init = {}) {
   const url = `${backstage.info.url}/api/glidepath/breakglass${path}`;
-  const response = await fetch(url, { ...init, headers: { authorization: `Bearer ${token}` } });
+  const headers = { ...init.headers, authorization: `Bearer ${token}` };
+  const response = await fetch(url, { ...init, headers });
   return { status: response.status, body: await response.json() };
 }
 
@@ -53,7 +54,8 @@ const requestOn = (app, token, more = {}) => {
     reason: 'a queue is stuck',
     ...more,
   };
-  return call('/sessions', token, { method: 'POST', body: JSON.stringify(body) });
+  const headers = { 'content-type': 'application/json' };
+  return call('/sessions', token, { method: 'POST', headers, body: JSON.stringify(body) });
 };
 
 function attach(token, { path = `/sessions/${ID}/attach`, protocols = [token], headers } = {}) {
