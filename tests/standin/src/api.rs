@@ -71,19 +71,15 @@ pub(crate) async fn handle(
     let Some(action) = action else {
         return Ok(http_io::refuse(&Refusal::unknown_path()));
     };
-    let (fault, releases) = world.change(|state| {
-        let fault = state.faults.request_fault(&action, &user.name);
-        (fault, state.faults.releases.subscribe())
-    });
+    let fault_of = |world: &World, action: &Action, user: &User, allowed: bool| {
+        world.change(|state| {
+            let fault = state.faults.request_fault(action, &user.name, allowed);
+            (fault, state.faults.releases.subscribe())
+        })
+    };
     if action.subresource.as_deref() == Some("attach") {
-        return attach(
-            &world,
-            (user, rules),
-            &action,
-            (&query, request),
-            (fault, releases),
-        )
-        .await;
+        let suffered = fault_of(&world, &action, &user, true);
+        return attach(&world, (user, rules), &action, (&query, request), suffered).await;
     }
     let content_type = text_header(request.headers(), header::CONTENT_TYPE);
     let body = match http_io::read_object(request.into_body()).await {
@@ -99,6 +95,8 @@ pub(crate) async fn handle(
         content_type,
         body,
     };
+    let allowed = call.authorize().is_ok();
+    let (fault, releases) = fault_of(&call.world, &call.action, &call.user, allowed);
     suffer(call, fault, releases).await
 }
 

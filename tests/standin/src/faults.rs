@@ -232,8 +232,13 @@ impl Default for FaultBook {
 }
 
 /// Takes the first entry that `meets`, once.
-fn take<M, F: Clone>(list: &mut Vec<(M, F, u32)>, mut meets: impl FnMut(&M) -> bool) -> Option<F> {
-    let at = list.iter().position(|(matching, _, _)| meets(matching))?;
+fn take<M, F: Clone>(
+    list: &mut Vec<(M, F, u32)>,
+    mut meets: impl FnMut(&M, &F) -> bool,
+) -> Option<F> {
+    let at = list
+        .iter()
+        .position(|(matching, fault, _)| meets(matching, fault))?;
     let entry = &mut list[at];
     entry.2 -= 1;
     let fault = entry.1.clone();
@@ -244,18 +249,31 @@ fn take<M, F: Clone>(list: &mut Vec<(M, F, u32)>, mut meets: impl FnMut(&M) -> b
 }
 
 impl FaultBook {
-    pub(crate) fn request_fault(&mut self, action: &Action, user: &str) -> Option<RequestFault> {
-        take(&mut self.requests, |matching| matching.meets(action, user))
+    /// What goes wrong with this request. One that RBAC refuses does not use up a fault whose point
+    /// is that the request is done.
+    pub(crate) fn request_fault(
+        &mut self,
+        action: &Action,
+        user: &str,
+        allowed: bool,
+    ) -> Option<RequestFault> {
+        take(&mut self.requests, |matching, fault| {
+            let is_done = matches!(
+                fault,
+                RequestFault::Late | RequestFault::PerformThenHang | RequestFault::PerformThenCut
+            );
+            matching.meets(action, user) && (allowed || !is_done)
+        })
     }
 
     pub(crate) fn start_fault(&mut self, image: &str) -> Option<StartFault> {
-        take(&mut self.starts, |part| {
+        take(&mut self.starts, |part, _| {
             part.as_deref().is_none_or(|part| image.contains(part))
         })
     }
 
     pub(crate) fn next_stream_mode(&mut self, key: &Key) -> StreamMode {
-        take(&mut self.streams, |pod| {
+        take(&mut self.streams, |pod, _| {
             pod.as_ref().is_none_or(|pod| *pod == key.1)
         })
         .unwrap_or(StreamMode::Flowing)
