@@ -70,7 +70,7 @@ pub struct OpenedFacts {
 /// What the end leaves on the row (C-20).
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Outcome {
-    /// `recycled`
+    /// `recycled`; once true, it stays so.
     pub recycled: Option<bool>,
     /// The final version; `None` leaves the last checkpoint's.
     pub recording: Option<SavedRecording>,

@@ -177,12 +177,12 @@ impl Sessions {
             RecycleDecision::Delete { .. } => {
                 self.with_right(work, || cluster.delete_pod(&pod, None))
                     .await?;
-                match cluster.await_gone(&pod, bound).await? {
-                    Deleted::Gone | Deleted::Replaced => {
+                match cluster.await_gone(&pod, bound).await {
+                    Ok(Deleted::Gone | Deleted::Replaced) => {
                         taken.recycled = Some(true);
                         taken.gone.push(object.uid.clone());
                     }
-                    Deleted::Terminating => {
+                    Ok(Deleted::Terminating) | Err(_) => {
                         // Asked for and accepted; the sweep watches until the UID is gone (C-25).
                         taken.notes.push(TERMINATING_NOTE.to_owned());
                     }

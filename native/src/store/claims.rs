@@ -249,7 +249,7 @@ impl PgStore {
         self.fenced(
             &format!(
                 "WITH owner AS MATERIALIZED ({OWNED}) UPDATE breakglass_sessions SET \
-                 recycled = coalesce($4, recycled), cleanup_notes = $5, \
+                 recycled = coalesce(nullif(recycled, false), $4, recycled), cleanup_notes = $5, \
                  recording_key = coalesce($6, recording_key), \
                  recording_bucket = coalesce($7, recording_bucket), \
                  recording_version = coalesce($8, recording_version), \

@@ -160,7 +160,11 @@ impl Tables {
             .get_mut(id)
             .filter(|row| row.state == State::Ended);
         let Some(row) = row else { return };
-        row.recycled = outcome.recycled.or(row.recycled);
+        row.recycled = row
+            .recycled
+            .filter(|done| *done)
+            .or(outcome.recycled)
+            .or(row.recycled);
         row.cleanup_notes.clone_from(&outcome.notes);
         if let Some(saved) = &outcome.recording {
             keep_recording(row, saved);

@@ -164,9 +164,14 @@ pub async fn what_the_end_leaves_goes_on_an_ended_row_alone(world: &dyn World) {
     };
     assert_eq!(row(&*store, &model).await, model);
 
-    // A second pass settles the notes and leaves the rest.
+    // A second pass settles the notes and leaves the rest: a pod that was recycled stays so, also
+    // where whoever looks later only sees that it is gone.
+    let later = Outcome {
+        recycled: Some(false),
+        ..Outcome::default()
+    };
     store
-        .note_outcome(&active.id, &Outcome::default())
+        .note_outcome(&active.id, &later)
         .await
         .expect("the store answers");
     model.cleanup_notes = None;
