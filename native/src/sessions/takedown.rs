@@ -53,10 +53,12 @@ struct Work<'a> {
     renewed: Mutex<Option<MadeObject>>,
 }
 
-/// Whether an earlier try had the pod's delete accepted.
-fn was_terminating(session: &Session) -> bool {
-    let notes = session.cleanup_notes.as_deref();
-    notes.is_some_and(|notes| notes.contains(TERMINATING_NOTE))
+/// Whether an earlier try asked for the pod's delete: accepted, or with an answer that got lost.
+fn was_tried(session: &Session) -> bool {
+    let notes = session.cleanup_notes.as_deref().unwrap_or_default();
+    [TERMINATING_NOTE, POD_NOTE]
+        .iter()
+        .any(|note| notes.contains(note))
 }
 
 fn is_uncounted(facts: &RecycleFacts) -> bool {
@@ -190,7 +192,7 @@ impl Sessions {
             }
             RecycleDecision::Leave { note } => {
                 taken.gone.push(object.uid.clone());
-                taken.recycled = Some(facts.pod.is_none() && was_terminating(session));
+                taken.recycled = Some(facts.pod.is_none() && was_tried(session));
                 taken.notes.extend(note);
             }
             RecycleDecision::Skip { note, .. } => {

@@ -116,12 +116,9 @@ async fn logged(format: LogFormat) {
     }
 }
 
+// One after the other: two subscribers at once change what each other's callsites are told.
 #[tokio::test]
 async fn no_line_of_the_log_holds_what_was_typed_shown_or_given_as_a_reason() {
     logged(LogFormat::Text).await;
-}
-
-#[tokio::test]
-async fn no_json_line_of_the_log_holds_it_either() {
     logged(LogFormat::Json).await;
 }

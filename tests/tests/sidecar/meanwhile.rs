@@ -1,7 +1,7 @@
 //! What happens beside a session while it opens: an end, a pod that goes, a cluster that goes, and
 //! answers that come late (C-10, C-10a).
 
-use crate::opening::{CONTAINER, GRANT, has_debug_container, on};
+use crate::opening::{GRANT, has_debug_container, on};
 use crate::stand::{Plan, Stand, request_for};
 use breakglass_tests::sidecar::call;
 use serde_json::Value;
