@@ -19,8 +19,6 @@ mod away;
 mod deadlines;
 #[path = "sidecar/frames.rs"]
 mod frames;
-#[path = "sidecar/logs.rs"]
-mod logs;
 #[path = "sidecar/meanwhile.rs"]
 mod meanwhile;
 #[path = "sidecar/opening.rs"]

@@ -302,7 +302,7 @@ fn integration(root: &Path, name: &str, count: &mut Count) -> Result<(), String>
 fn standin(root: &Path, count: &mut Count) -> Result<(), String> {
     install::node_packages(root)?;
     demo::build(root)?;
-    for name in ["kube_on_standin", "sidecar", "sessions"] {
+    for name in ["kube_on_standin", "sidecar", "sidecar_logs", "sessions"] {
         integration(root, name, count)?;
     }
     Ok(())

@@ -1,0 +1,21 @@
+//! What the sidecar logs, in a process of its own: a subscriber is told of an event only where no
+//! other thread has registered its callsite without one.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::too_many_lines,
+    clippy::type_complexity,
+    dead_code,
+    reason = "a test panics to fail; the stand has more than this one test needs"
+)]
+
+#[path = "sidecar/logs.rs"]
+mod logs;
+#[path = "sidecar/plan.rs"]
+mod plan;
+#[path = "sidecar/stand.rs"]
+mod stand;
+#[path = "sidecar/terminal.rs"]
+mod terminal;
