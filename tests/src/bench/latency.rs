@@ -13,6 +13,7 @@ use crate::StageError;
 use breakglass::clock::SystemClock;
 use breakglass::ports::Clock;
 use breakglass::ports::cluster::{Shell, ShellEvent, ShellInput};
+use bytes::Bytes;
 use std::future::poll_fn;
 use std::task::ready;
 use std::time::Duration;
@@ -21,6 +22,7 @@ use std::time::Duration;
 const PACE: Duration = Duration::from_millis(2);
 /// Keystrokes before it counts.
 const WARM_UP: usize = 200;
+const LETTERS: &[u8; 26] = b"abcdefghijklmnopqrstuvwxyz";
 
 /// After this nothing more is typed: a busy machine gets figures from fewer keystrokes.
 const ENOUGH: Duration = Duration::from_secs(70);
@@ -58,18 +60,21 @@ pub(super) async fn measure(place: &Place, keys: usize) -> Result<Vec<Figure>, S
         if key % 1000 == WARM_UP {
             say(&format!("latency: {} of {keys} keystrokes", key - WARM_UP));
         }
+        // Neighbours differ, so that a late echo is not taken for the next one.
+        let letter = LETTERS[key % LETTERS.len()];
+        let typed = char::from(letter).to_string();
         let start = SystemClock.elapsed();
-        type_directly(direct.as_mut()).await?;
+        type_directly(direct.as_mut(), letter).await?;
         let direct_at = SystemClock.elapsed();
         tokio::time::sleep(PACE).await;
         let start_relayed = SystemClock.elapsed();
-        relayed.type_in("x").await?;
-        relayed.output().await?;
+        relayed.type_in(&typed).await?;
+        relayed.echo(letter).await?;
         let relayed_at = SystemClock.elapsed();
         tokio::time::sleep(PACE).await;
         let start_node = SystemClock.elapsed();
-        through_node.type_in("x").await?;
-        through_node.output().await?;
+        through_node.type_in(&typed).await?;
+        through_node.echo(letter).await?;
         let node_at = SystemClock.elapsed();
         tokio::time::sleep(PACE).await;
         if key >= WARM_UP {
@@ -106,8 +111,8 @@ fn figures([direct, relayed, through_node]: &[Vec<f64>; 3]) -> Vec<Figure> {
     figures
 }
 
-async fn type_directly(shell: &mut dyn Shell) -> Result<(), StageError> {
-    let mut key = Some(ShellInput::Stdin(bytes::Bytes::from_static(b"x")));
+async fn type_directly(shell: &mut dyn Shell, letter: u8) -> Result<(), StageError> {
+    let mut key = Some(ShellInput::Stdin(vec![letter].into()));
     poll_fn(|cx| {
         if key.is_some() {
             ready!(shell.poll_ready(cx))?;
@@ -119,13 +124,14 @@ async fn type_directly(shell: &mut dyn Shell) -> Result<(), StageError> {
     })
     .await
     .map_err(|error| StageError::of("the direct attach", error))?;
-    output(shell).await
+    while !output(shell).await?.ends_with(&[letter]) {}
+    Ok(())
 }
 
-async fn output(shell: &mut dyn Shell) -> Result<(), StageError> {
+async fn output(shell: &mut dyn Shell) -> Result<Bytes, StageError> {
     loop {
         match poll_fn(|cx| shell.poll_event(cx)).await {
-            Some(Ok(ShellEvent::Output(_))) => return Ok(()),
+            Some(Ok(ShellEvent::Output(bytes))) => return Ok(bytes),
             Some(Ok(ShellEvent::Pong)) => {}
             Some(Ok(ShellEvent::Status(_)) | Err(_)) | None => {
                 return Err(StageError::new("the direct attach ended"));

@@ -1,6 +1,7 @@
 //! The browser's side: reads everything, counts it, acknowledges as terminals do.
 
 use crate::StageError;
+use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -61,11 +62,17 @@ impl Browser {
         self.send(&json!({"type": "input", "data": text})).await
     }
 
-    /// Waits for the next output and says how much it is.
-    pub(super) async fn output(&mut self) -> Result<usize, StageError> {
+    /// Waits for the echo of `key`; what came before it is late output of something else.
+    pub(super) async fn echo(&mut self, key: u8) -> Result<(), StageError> {
+        while !self.output().await?.ends_with(&[key]) {}
+        Ok(())
+    }
+
+    /// Waits for the next output.
+    pub(super) async fn output(&mut self) -> Result<Bytes, StageError> {
         loop {
             match self.0.next().await {
-                Some(Ok(Message::Binary(bytes))) => return Ok(bytes.len()),
+                Some(Ok(Message::Binary(bytes))) => return Ok(bytes),
                 Some(Ok(Message::Close(_))) | None => {
                     return Err(StageError::new("the relay closed the connection"));
                 }
@@ -88,7 +95,7 @@ impl Browser {
         let reading = async {
             let (mut seen, mut acknowledged) = (0, 0);
             while seen < bytes {
-                seen += self.output().await?;
+                seen += self.output().await?.len();
                 if seen - acknowledged >= ACK_EACH {
                     self.send(&json!({"type": "ack", "bytes": seen - acknowledged}))
                         .await?;
