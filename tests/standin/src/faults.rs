@@ -485,7 +485,7 @@ mod tests {
         push(&mut list, 1, "first", 2);
         push(&mut list, 1, "second", 1);
         push(&mut list, 1, "never", 0);
-        let met: Vec<_> = std::iter::from_fn(|| take(&mut list, |&one| one == 1)).collect();
+        let met: Vec<_> = std::iter::from_fn(|| take(&mut list, |&one, _| one == 1)).collect();
         assert_eq!(met, ["first", "first", "second"]);
     }
 }
