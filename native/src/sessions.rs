@@ -39,6 +39,7 @@ pub struct Sessions {
     pub(crate) retention_days: u32,
     pub(crate) runtimes: Runtimes,
     pub(crate) tenure: tenure::Tenure,
+    doubts: late::Doubts,
 }
 
 /// The real world, or a fake one.
@@ -73,6 +74,7 @@ impl Sessions {
             retention_days: config.recordings.retention_days,
             runtimes: Runtimes::default(),
             tenure: tenure::Tenure::default(),
+            doubts: late::Doubts::default(),
         })
     }
 

@@ -54,6 +54,12 @@ impl Sweep {
             let action = sweep_action(&row, ages, self.sessions.clock.wall(), settings);
             self.perform(row, runtime, action);
         }
+        for runtime in self.sessions.doubted() {
+            let sessions = Arc::clone(&self.sessions);
+            self.spawn(runtime.session().id.clone(), async move {
+                sessions.look_for_latecomers(&runtime).await;
+            });
+        }
         for row in self.sessions.store.unsettled(UNSETTLED_A_PASS).await? {
             let sessions = Arc::clone(&self.sessions);
             self.spawn(row.id.clone(), async move {
