@@ -33,6 +33,8 @@ mod revoking;
 mod running;
 #[path = "sidecar/shells.rs"]
 mod shells;
+#[path = "sidecar/spools.rs"]
+mod spools;
 #[path = "sidecar/stand.rs"]
 mod stand;
 #[path = "sidecar/terminal.rs"]
