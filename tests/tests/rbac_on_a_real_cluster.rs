@@ -98,6 +98,14 @@ fn steps(cluster: &Cluster, namespace: &str) -> Vec<Step> {
             200,
         ),
         step(
+            "list disruption budgets",
+            Method::GET,
+            format!("/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets"),
+            None,
+            Live,
+            200,
+        ),
+        step(
             "patch a pod",
             Method::PATCH,
             format!("{app}?{dry}"),

@@ -300,7 +300,11 @@ fn integration(root: &Path, name: &str, count: &mut Count) -> Result<(), String>
 }
 
 fn standin(root: &Path, count: &mut Count) -> Result<(), String> {
-    install::node_packages(root)?;
+    // The stand-in itself first: what it promises the other tests rest on.
+    tests(
+        &mut cargo(root, &["test", "-p", "standin", "--test", "*"]),
+        count,
+    )?;
     demo::build(root)?;
     for name in ["kube_on_standin", "sidecar", "sidecar_logs", "sessions"] {
         integration(root, name, count)?;
