@@ -129,13 +129,14 @@ fn adapters_alone_name_what_is_behind_the_ports() {
     only_in("kube::", &["native/src/cluster"]);
     only_in("tokio_postgres::", &["native/src/store"]);
     only_in("axum::", &["native/src/http"]);
-    only_in("reqwest::", &["native/src/cli"]);
+    only_in("reqwest::", &["native/src/cli", "native/src/rekor"]);
 }
 
 #[test]
 fn nothing_names_an_adapter_but_the_composition_root() {
     only_in("PgStore", &["native/src/store", "native/src/app.rs"]);
     only_in("KubeCluster", &["native/src/cluster", "native/src/app.rs"]);
+    only_in("RekorLog", &["native/src/rekor", "native/src/app.rs"]);
 }
 
 #[test]
