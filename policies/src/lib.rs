@@ -6,5 +6,6 @@
 //! one.
 #![forbid(unsafe_code)]
 
+pub mod cel;
 pub mod identity;
 pub mod render;
