@@ -7,4 +7,6 @@
 #![forbid(unsafe_code)]
 
 pub mod identity;
+pub mod model;
 pub mod render;
+pub mod source;
