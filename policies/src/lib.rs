@@ -8,4 +8,6 @@
 
 pub mod cel;
 pub mod identity;
+pub mod model;
 pub mod render;
+pub mod source;
