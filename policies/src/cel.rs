@@ -32,6 +32,10 @@ mod functions;
 mod operators;
 mod parse;
 mod regex;
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "most of the crate's tokens make no tree any deeper"
+)]
 mod scan;
 #[expect(
     clippy::wildcard_enum_match_arm,
@@ -40,6 +44,10 @@ mod scan;
 mod value;
 
 #[cfg(test)]
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "what a test does not wait for fails it"
+)]
 mod tests;
 
 pub use activation::{Activation, Answer, Authorizer, InputError, Question};
@@ -93,14 +101,28 @@ pub struct CompileError {
     pub message: String,
     /// Where in the text.
     pub at: Position,
+    /// Whether it is this engine that cannot, so that the API server may well compile it.
+    pub engine_limit: bool,
 }
 
 impl CompileError {
-    fn at_start(message: String) -> Self {
+    fn new(message: impl Into<String>, at: Position) -> Self {
         Self {
-            message,
-            at: Position { line: 1, column: 1 },
+            message: message.into(),
+            at,
+            engine_limit: false,
         }
+    }
+
+    fn limit(message: impl Into<String>, at: Position) -> Self {
+        Self {
+            engine_limit: true,
+            ..Self::new(message, at)
+        }
+    }
+
+    fn limit_at_start(message: String) -> Self {
+        Self::limit(message, Position { line: 1, column: 1 })
     }
 }
 

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cel;
+pub mod eval;
 pub mod identity;
 pub mod model;
 pub mod render;

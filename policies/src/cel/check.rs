@@ -47,7 +47,6 @@ const REQUEST_FIELDS: &[&str] = &[
     "userInfo",
     "dryRun",
     "options",
-    "uid",
 ];
 
 /// Checks a tree.
@@ -130,10 +129,7 @@ impl<'a> Check<'a> {
             && !self.bound.contains(&"request")
             && !REQUEST_FIELDS.contains(&field)
         {
-            return Err(CompileError {
-                message: format!("undefined field `{field}`"),
-                at,
-            });
+            return Err(CompileError::new(format!("undefined field `{field}`"), at));
         }
         self.node(operand)
     }
@@ -175,10 +171,10 @@ impl<'a> Check<'a> {
         let (fewest, most) = function.arguments;
         if arguments.len() < fewest || arguments.len() > most {
             let given = arguments.len();
-            return Err(CompileError {
-                message: format!("found no matching overload for `{name}` with {given} arguments"),
+            return Err(CompileError::new(
+                format!("found no matching overload for `{name}` with {given} arguments"),
                 at,
-            });
+            ));
         }
         if !function.is_in(self.version) {
             return Err(self.too_new(&format!("`{name}`"), function.since, at));
@@ -207,21 +203,18 @@ impl<'a> Check<'a> {
     }
 
     fn too_new(&self, what: &str, since: u32, at: Position) -> CompileError {
-        CompileError {
-            message: format!(
+        CompileError::new(
+            format!(
                 "{what} can be written from Kubernetes 1.{since} on, not for {}",
                 self.version
             ),
             at,
-        }
+        )
     }
 }
 
 fn undeclared(name: &str, at: Position) -> CompileError {
-    CompileError {
-        message: format!("undeclared reference to `{name}`"),
-        at,
-    }
+    CompileError::new(format!("undeclared reference to `{name}`"), at)
 }
 
 fn unknown(name: &str, style: Style, at: Position) -> CompileError {
@@ -233,7 +226,10 @@ fn unknown(name: &str, style: Style, at: Position) -> CompileError {
     } else {
         format!("undeclared reference to `{name}`")
     };
-    CompileError { message, at }
+    if elsewhere {
+        return CompileError::limit(message, at);
+    }
+    CompileError::new(message, at)
 }
 
 /// The API server refuses a bad pattern when a policy is written, if it is written out.
@@ -249,8 +245,9 @@ fn literal_regex(function: &Function, arguments: &[Node]) -> Result<(), CompileE
     };
     regex::compile(pattern)
         .map(|_| ())
-        .map_err(|message| CompileError {
-            message,
+        .map_err(|error| CompileError {
+            message: error.to_string(),
             at: node.at,
+            engine_limit: error.is_limit(),
         })
 }

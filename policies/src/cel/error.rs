@@ -79,7 +79,19 @@ impl EvalError {
     pub fn is_out_of_budget(&self) -> bool {
         match self {
             Self::Variable { error, .. } => error.is_out_of_budget(),
-            other => *other == Self::OutOfBudget,
+            Self::OutOfBudget => true,
+            Self::NoSuchKey(_)
+            | Self::NoSuchOverload
+            | Self::UndeclaredReference(_)
+            | Self::IndexOutOfBounds(_)
+            | Self::DivisionByZero
+            | Self::ModulusByZero
+            | Self::Overflow(_)
+            | Self::BadValue(_)
+            | Self::TooDeep
+            | Self::Unsupported(_)
+            | Self::NoAuthorizer
+            | Self::Failed => false,
         }
     }
 }

@@ -33,7 +33,7 @@ impl Evaluator<'_> {
             return Ok(known.clone());
         }
         self.budget.charge(PATTERN_STEPS)?;
-        let compiled = regex::compile(pattern).map_err(EvalError::BadValue)?;
+        let compiled = regex::compile(pattern)?;
         if self.patterns.0.len() >= MAX_PATTERNS {
             self.patterns.0.clear();
         }

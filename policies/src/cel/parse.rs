@@ -20,7 +20,7 @@ const ACCUMULATOR: &str = "@result";
 pub(super) fn parse(source: &str) -> Result<Node, CompileError> {
     scan::check(source)?;
     catch_unwind(AssertUnwindSafe(|| parse_unguarded(source))).unwrap_or_else(|_| {
-        Err(CompileError::at_start(
+        Err(CompileError::limit_at_start(
             "the parser failed on this expression".to_owned(),
         ))
     })
@@ -49,7 +49,7 @@ fn parser() -> PrattParser {
 fn first(source: &str, errors: &ParseErrors) -> CompileError {
     let Some(error) = errors.errors.iter().find(|error| error.pos.0 > 0) else {
         let message = errors.errors.first().map_or("", |error| error.msg.as_str());
-        return CompileError::at_start(format!("syntax error: {message}"));
+        return CompileError::limit_at_start(format!("syntax error: {message}"));
     };
     let at = error
         .source_info
@@ -66,10 +66,7 @@ fn first(source: &str, errors: &ParseErrors) -> CompileError {
         .msg
         .strip_prefix("Syntax error: ")
         .unwrap_or(&error.msg);
-    CompileError {
-        message: format!("syntax error: {message}"),
-        at,
-    }
+    CompileError::new(format!("syntax error: {message}"), at)
 }
 
 /// The places of the nodes. The parser keeps them to itself, but gives them away with an error,
@@ -84,7 +81,7 @@ fn places(source: &str) -> Result<Arc<SourceInfo>, CompileError> {
     errors
         .into_iter()
         .find_map(|error| error.source_info)
-        .ok_or_else(|| CompileError::at_start("the parser told no places".to_owned()))
+        .ok_or_else(|| CompileError::limit_at_start("the parser told no places".to_owned()))
 }
 
 struct Lower {
@@ -111,7 +108,7 @@ impl Lower {
                     "`{}{{…}}`: objects are not supported by this engine",
                     value.type_name
                 );
-                return Err(self.refuse(node.id, &text));
+                return Err(CompileError::limit(text, self.at(node.id)));
             }
             Expr::Literal(value) => Kind::Literal(literal(value)),
             // A leading dot only says that the name is not relative to a container: there is none.
@@ -306,10 +303,7 @@ impl Lower {
     }
 
     fn refuse(&self, id: u64, message: &str) -> CompileError {
-        CompileError {
-            message: message.to_owned(),
-            at: self.at(id),
-        }
+        CompileError::new(message.to_owned(), self.at(id))
     }
 }
 
@@ -329,11 +323,11 @@ fn written_macro(name: &str, arguments: usize) -> Option<(MacroKind, usize)> {
 }
 
 fn single(node: &IdedExpr) -> Option<&IdedExpr> {
-    match &node.expr {
-        Expr::List(list) => match list.elements.as_slice() {
-            [element] => Some(element),
-            _ => None,
-        },
+    let Expr::List(list) = &node.expr else {
+        return None;
+    };
+    match list.elements.as_slice() {
+        [element] => Some(element),
         _ => None,
     }
 }

@@ -3,6 +3,7 @@
 //! Invariants: a pattern means here what it means to the API server, or is refused; it is
 //! bounded in length and in what it compiles to, and a match needs time linear in the text.
 
+use super::EvalError;
 use regex::{Regex, RegexBuilder};
 
 /// The longest pattern, in bytes.
@@ -12,13 +13,37 @@ const MAX_COMPILED: usize = 1 << 20;
 /// RE2's own limit of a repetition.
 const MAX_REPEAT: u32 = 1000;
 
+/// Why a pattern was not compiled.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum PatternError {
+    /// It is none of RE2's.
+    #[error("error parsing regexp: {0}")]
+    Invalid(String),
+    /// RE2 may take it, this engine does not.
+    #[error("{0} is not supported by this engine")]
+    Limit(String),
+}
+
+impl PatternError {
+    pub(super) fn is_limit(&self) -> bool {
+        matches!(self, Self::Limit(_))
+    }
+}
+
+impl From<PatternError> for EvalError {
+    fn from(error: PatternError) -> Self {
+        match error {
+            PatternError::Invalid(_) => Self::BadValue(error.to_string()),
+            PatternError::Limit(what) => Self::Unsupported(what),
+        }
+    }
+}
+
 /// Compiles a pattern.
-pub(super) fn compile(pattern: &str) -> Result<Regex, String> {
+pub(super) fn compile(pattern: &str) -> Result<Regex, PatternError> {
     if pattern.len() > MAX_PATTERN {
-        return Err(format!(
-            "the pattern has {} bytes; at most {MAX_PATTERN} are taken",
-            pattern.len()
-        ));
+        let length = pattern.len();
+        return Err(PatternError::Limit(format!("a pattern of {length} bytes")));
     }
     let translated = Translate::new(pattern).run()?;
     RegexBuilder::new(&translated)
@@ -27,11 +52,15 @@ pub(super) fn compile(pattern: &str) -> Result<Regex, String> {
         .nest_limit(50)
         .build()
         .map_err(|error| match error {
-            regex::Error::CompiledTooBig(limit) => {
-                format!("the pattern compiles to more than {limit} bytes, which is not taken")
-            }
-            _ => "error parsing regexp: the pattern is not one".to_owned(),
+            regex::Error::CompiledTooBig(limit) => PatternError::Limit(format!(
+                "a pattern that compiles to more than {limit} bytes"
+            )),
+            regex::Error::Syntax(_) | _ => invalid("the pattern is not one"),
         })
+}
+
+fn invalid(what: &str) -> PatternError {
+    PatternError::Invalid(what.to_owned())
 }
 
 /// Writes a pattern of RE2 as the crate reads it. They differ in that RE2's `\d`, `\s`, `\w` and
@@ -49,7 +78,7 @@ impl<'a> Translate<'a> {
         }
     }
 
-    fn run(mut self) -> Result<String, String> {
+    fn run(mut self) -> Result<String, PatternError> {
         while let Some(character) = self.rest.next() {
             match character {
                 '\\' => self.escape(false)?,
@@ -63,7 +92,7 @@ impl<'a> Translate<'a> {
     }
 
     /// The flags of RE2 are `imsU`; the crate has more.
-    fn group(&mut self) -> Result<(), String> {
+    fn group(&mut self) -> Result<(), PatternError> {
         self.out.push('(');
         if self.rest.peek() != Some(&'?') {
             return Ok(());
@@ -83,7 +112,7 @@ impl<'a> Translate<'a> {
         Ok(())
     }
 
-    fn repeat(&mut self) -> Result<(), String> {
+    fn repeat(&mut self) -> Result<(), PatternError> {
         let mut text = String::new();
         while let Some(&character) = self.rest.peek() {
             if !(character.is_ascii_digit() || character == ',') {
@@ -104,16 +133,14 @@ impl<'a> Translate<'a> {
             .split(',')
             .any(|n| n.parse::<u32>().is_ok_and(|n| n > MAX_REPEAT))
         {
-            return Err(format!(
-                "error parsing regexp: invalid repeat count: `{{{text}}}`"
-            ));
+            return Err(invalid(&format!("invalid repeat count: `{{{text}}}`")));
         }
         self.out.push('{');
         self.out.push_str(&text);
         Ok(())
     }
 
-    fn class(&mut self) -> Result<(), String> {
+    fn class(&mut self) -> Result<(), PatternError> {
         self.out.push('[');
         if self.rest.peek() == Some(&'^') {
             self.rest.next();
@@ -138,10 +165,10 @@ impl<'a> Translate<'a> {
             }
             first = false;
         }
-        Err("error parsing regexp: missing closing ]".to_owned())
+        Err(invalid("missing closing ]"))
     }
 
-    fn posix(&mut self) -> Result<(), String> {
+    fn posix(&mut self) -> Result<(), PatternError> {
         let mut name = String::from("[");
         for character in self.rest.by_ref() {
             name.push(character);
@@ -156,9 +183,9 @@ impl<'a> Translate<'a> {
         Ok(())
     }
 
-    fn escape(&mut self, in_class: bool) -> Result<(), String> {
+    fn escape(&mut self, in_class: bool) -> Result<(), PatternError> {
         let Some(character) = self.rest.next() else {
-            return Err("error parsing regexp: trailing backslash at end of expression".to_owned());
+            return Err(invalid("trailing backslash at end of expression"));
         };
         let text = match (character, in_class) {
             ('d', false) => "[0-9]",
@@ -194,6 +221,6 @@ impl<'a> Translate<'a> {
     }
 }
 
-fn unsupported(what: &str) -> String {
-    format!("`{what}` in a pattern is not supported by this engine")
+fn unsupported(what: &str) -> PatternError {
+    PatternError::Limit(format!("`{what}` in a pattern"))
 }

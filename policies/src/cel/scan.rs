@@ -1,8 +1,8 @@
 //! What is refused before the parser sees it.
 //!
 //! Invariant: the parser, and all that recurses over its tree, meets no text that could exhaust a
-//! stack of 2 MiB. The parser bounds the nesting of brackets only; chains (`a+a+…`, `a.b.b…`) and
-//! conditionals (`a?b:c?d:…`) make trees just as deep.
+//! stack of 1 MiB, in a build without optimisation. The parser bounds the nesting of brackets
+//! only; chains (`a+a+…`, `a.b.b…`) and conditionals (`a?b:c?d:…`) make trees just as deep.
 
 use super::{CompileError, ast::Position};
 use cel::parser::pratt_parser::{Lexer, Token, TokenKind};
@@ -14,7 +14,7 @@ pub const MAX_TOKENS: usize = 20_000;
 /// The deepest nesting of brackets.
 pub const MAX_NESTING: usize = 48;
 /// The deepest tree, counted as the chains and brackets around any token.
-pub const MAX_DEPTH: usize = 200;
+pub const MAX_DEPTH: usize = 150;
 
 /// What is open at a token: one bracket, and the chains inside it.
 #[derive(Default)]
@@ -28,7 +28,7 @@ struct Level {
 /// Measures a source without recursing.
 pub(super) fn check(source: &str) -> Result<(), CompileError> {
     if source.len() > MAX_SOURCE {
-        return Err(CompileError::at_start(format!(
+        return Err(CompileError::limit_at_start(format!(
             "the expression has {} bytes; at most {MAX_SOURCE} are taken",
             source.len()
         )));
@@ -110,15 +110,15 @@ fn lexer_error(source: &str, lexer: &Lexer<'_>, token: Token) -> CompileError {
     let message = lexer
         .get_error()
         .map_or("this is no expression", |error| error.message.as_str());
-    CompileError {
-        message: format!("syntax error: {message}"),
-        at: Position::of(source, token.start),
-    }
+    CompileError::new(
+        format!("syntax error: {message}"),
+        Position::of(source, token.start),
+    )
 }
 
 fn too_much(source: &str, token: Token, what: &str, limit: usize) -> CompileError {
-    CompileError {
-        message: format!("the expression has more than {limit} {what}, which is not taken"),
-        at: Position::of(source, token.start),
-    }
+    CompileError::limit(
+        format!("the expression has more than {limit} {what}, which is not taken"),
+        Position::of(source, token.start),
+    )
 }

@@ -99,6 +99,13 @@ fn what_is_just_taken_is_taken_on_a_small_stack() {
         });
         assert_eq!(compiled.0, Ok(()), "{}", compiled.1);
     }
+    let precedences = format!("{}1{}", "false||true&&1==1+1*(".repeat(28), ")".repeat(28));
+    assert_eq!(
+        evaluated("precedences", precedences),
+        Err(EvalError::NoSuchOverload)
+    );
+    let members = format!("[1]{}", ".map(x,[x].map(y,y)).filter(x,true)".repeat(20));
+    assert_eq!(evaluated("members", members), Ok(()));
     let macros = 20;
     let nested = format!("{}true{}", "[1].all(x,".repeat(macros), ")".repeat(macros));
     assert_eq!(evaluated("macros", nested), Ok(()));
