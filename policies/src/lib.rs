@@ -6,5 +6,9 @@
 //! one.
 #![forbid(unsafe_code)]
 
+pub mod cel;
+pub mod eval;
 pub mod identity;
+pub mod model;
 pub mod render;
+pub mod source;
