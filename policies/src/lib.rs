@@ -6,5 +6,8 @@
 //! one.
 #![forbid(unsafe_code)]
 
+pub mod compare;
+pub mod fence;
 pub mod identity;
 pub mod render;
+mod template;
