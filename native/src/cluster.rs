@@ -12,6 +12,7 @@ mod connection;
 pub(crate) mod controller;
 pub(crate) mod debug_container;
 mod error;
+pub(crate) mod fence;
 pub(crate) mod grant;
 mod identity;
 pub(crate) mod leftovers;

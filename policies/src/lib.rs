@@ -7,8 +7,11 @@
 #![forbid(unsafe_code)]
 
 pub mod cel;
+pub mod compare;
 pub mod eval;
+pub mod fence;
 pub mod identity;
 pub mod model;
 pub mod render;
 pub mod source;
+mod template;

@@ -1,0 +1,23 @@
+//! `breakglass policies …`: the toolkit around the clusters' fences (P-2).
+
+mod diff;
+mod render;
+
+use super::failure::Failure;
+use clap::Subcommand;
+
+#[derive(Subcommand)]
+pub(super) enum PoliciesCommand {
+    /// Writes a cluster's policies and rights into a folder, for Git and Argo CD
+    Render(render::Render),
+    /// Compares what is rendered with what the cluster has; exit 0 same, 1 differs, 2 cannot say
+    Diff(diff::Diff),
+}
+
+/// Runs the command that the arguments name.
+pub(super) fn run(command: PoliciesCommand) -> Result<(), Failure> {
+    match command {
+        PoliciesCommand::Render(arguments) => render::run(&arguments),
+        PoliciesCommand::Diff(arguments) => super::serve::in_runtime(diff::run(arguments)),
+    }
+}
