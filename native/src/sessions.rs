@@ -8,6 +8,7 @@ mod activate;
 mod attach;
 mod end;
 mod late;
+mod leftovers;
 mod open;
 mod read;
 mod runtime;
@@ -39,6 +40,7 @@ pub struct Sessions {
     pub(crate) retention_days: u32,
     pub(crate) runtimes: Runtimes,
     pub(crate) tenure: Arc<tenure::Tenure>,
+    pub(crate) looks: leftovers::Looks,
 }
 
 /// The real world, or a fake one.
@@ -76,6 +78,7 @@ impl Sessions {
             retention_days: config.recordings.retention_days,
             runtimes: Runtimes::default(),
             tenure,
+            looks: leftovers::Looks::default(),
         })
     }
 

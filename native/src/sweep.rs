@@ -75,6 +75,11 @@ impl Sweep {
                 }
             });
         }
+        for cluster in self.sessions.due_for_a_look() {
+            let sessions = Arc::clone(&self.sessions);
+            let look = async move { sessions.look_for_leftovers(&cluster).await };
+            self.tasks.spawn(look);
+        }
         // Behind an end of the same session, never beside it.
         for (id, key) in self.sessions.spooled_recordings().await {
             let sessions = Arc::clone(&self.sessions);
