@@ -44,8 +44,8 @@ impl Sweep {
         }
     }
 
-    /// One pass: judges the unfinished rows, as many as a pass may take, and starts what is due. Ends, checkpoints and
-    /// leftovers go on in tasks of their own.
+    /// One pass: judges the unfinished rows, as many as a pass may take, and starts what is due.
+    /// Ends, checkpoints and leftovers go on in tasks of their own.
     pub async fn pass(&self) -> Result<(), StoreError> {
         self.owed();
         let place = lock(&self.place).clone();
