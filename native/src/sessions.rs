@@ -8,6 +8,7 @@ mod activate;
 mod attach;
 mod end;
 mod late;
+mod leftovers;
 mod open;
 mod read;
 mod runtime;
@@ -40,6 +41,7 @@ pub struct Sessions {
     pub(crate) runtimes: Runtimes,
     pub(crate) tenure: Arc<tenure::Tenure>,
     doubts: late::Doubts,
+    pub(crate) looks: leftovers::Looks,
 }
 
 /// The real world, or a fake one.
@@ -78,6 +80,7 @@ impl Sessions {
             runtimes: Runtimes::default(),
             tenure,
             doubts: late::Doubts::default(),
+            looks: leftovers::Looks::default(),
         })
     }
 

@@ -19,6 +19,8 @@ mod away;
 mod deadlines;
 #[path = "sidecar/frames.rs"]
 mod frames;
+#[path = "sidecar/leftovers.rs"]
+mod leftovers;
 #[path = "sidecar/meanwhile.rs"]
 mod meanwhile;
 #[path = "sidecar/opening.rs"]

@@ -29,6 +29,7 @@ pub fn entry(bytes: &[u8], number: u8) -> Entry {
 /// Where the adapter does not: it is a test's body.
 #[expect(
     clippy::unwrap_used,
+    clippy::panic,
     reason = "a contract is a test's body: it panics to fail"
 )]
 pub async fn contract(log: &dyn TransparencyLog) {

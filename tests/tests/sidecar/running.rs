@@ -71,7 +71,7 @@ async fn qt29_keys_for_a_stream_that_does_not_answer_are_refused_within_five_sec
     };
     stand.faults().streams(StreamMode::HalfOpen);
     terminal.type_in("x").await;
-    stand.until("the key", || spooled(r#""i","x""#)).await;
+    stand.until("the key", || spooled(r#""i", "x""#)).await;
     for _ in 0..10 {
         stand.pass(Duration::from_millis(500)).await;
     }
@@ -80,7 +80,7 @@ async fn qt29_keys_for_a_stream_that_does_not_answer_are_refused_within_five_sec
     assert!(message.contains("does not answer"), "{error}");
     terminal.type_in("never").await;
 
-    stand.faults().release();
+    stand.faults().streams(StreamMode::Flowing);
     stand
         .until("a sign of life", || spooled("answers again"))
         .await;
