@@ -43,7 +43,7 @@ enum Command {
     /// Gets and plays recordings
     #[command(subcommand)]
     Recording(recording::RecordingCommand),
-    /// Renders the clusters' policies and compares them with what is live
+    /// Works with the clusters' policies: renders, compares, judges and lints them
     #[command(subcommand)]
     Policies(policies::PoliciesCommand),
     /// Prints the completion script for a shell

@@ -130,6 +130,7 @@ fn adapters_alone_name_what_is_behind_the_ports() {
     only_in("tokio_postgres::", &["native/src/store"]);
     only_in("axum::", &["native/src/http"]);
     only_in("reqwest::", &["native/src/cli", "native/src/rekor"]);
+    only_in("use cel::", &["policies/src/cel"]);
 }
 
 #[test]

@@ -1,6 +1,7 @@
-//! `breakglass policies …`: the toolkit around the clusters' fences (P-2).
+//! `breakglass policies …`: the toolkit around the clusters' fences (P-2, P-5, P-6).
 
 mod diff;
+mod eval;
 mod render;
 
 use super::failure::Failure;
@@ -12,6 +13,8 @@ pub(super) enum PoliciesCommand {
     Render(render::Render),
     /// Compares what is rendered with what the cluster has; exit 0 same, 1 differs, 2 cannot say
     Diff(diff::Diff),
+    /// Judges a request by policies, offline; exit 0 allowed, 1 denied, 2 cannot be evaluated
+    Eval(eval::EvalOptions),
 }
 
 /// Runs the command that the arguments name.
@@ -19,5 +22,6 @@ pub(super) fn run(command: PoliciesCommand) -> Result<(), Failure> {
     match command {
         PoliciesCommand::Render(arguments) => render::run(&arguments),
         PoliciesCommand::Diff(arguments) => super::serve::in_runtime(diff::run(arguments)),
+        PoliciesCommand::Eval(options) => eval::run(&options),
     }
 }

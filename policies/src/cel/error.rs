@@ -95,3 +95,12 @@ impl EvalError {
         }
     }
 }
+
+/// What an error repeats of a text: errors are kept and copied.
+pub(super) fn short(text: &str) -> String {
+    const MOST: usize = 1000;
+    match text.char_indices().nth(MOST) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{}…", &text[..end]),
+    }
+}

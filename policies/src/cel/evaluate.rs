@@ -4,6 +4,7 @@
 //! through everything.
 
 use super::ast::{Binary, Kind, Literal, Node, Unary};
+use super::error::short;
 use super::{Activation, Budget, EvalError, Key, KubernetesVersion, Map, Value};
 use super::{check, functions, operators};
 
@@ -84,6 +85,7 @@ impl<'a> Evaluator<'a> {
             } => {
                 let operand = self.node(operand)?;
                 let index = self.node(index)?;
+                self.budget.bytes(index.weight())?;
                 qualify(&operand, &index, *optional)
             }
             Kind::Unary { operator, operand } => {
@@ -169,9 +171,12 @@ impl<'a> Evaluator<'a> {
                 None => Err(EvalError::NoSuchKey(field.to_owned())),
             };
         }
+        self.budget.bytes(field.len())?;
         match self.node(operand)? {
             Value::Authorizer(question) if field == "requestResource" && !optional => {
-                functions::authorizer::request_resource(self.activation, &question)
+                let asked = functions::authorizer::request_resource(self.activation, &question)?;
+                self.budget.bytes(asked.weight())?;
+                Ok(asked)
             }
             operand => qualify(&operand, &Value::text(field), optional),
         }
@@ -190,6 +195,7 @@ impl<'a> Evaluator<'a> {
             let found = self.activation.variable(field, self.variables);
             return Ok(Value::Bool(found.is_some()));
         }
+        self.budget.bytes(field.len())?;
         let mut operand = self.node(operand)?;
         while let Value::Optional(inner) = &operand {
             match inner {
@@ -251,6 +257,10 @@ impl<'a> Evaluator<'a> {
         for argument in arguments {
             values.push(self.node(argument)?);
         }
+        // Each text is read at least once by what is called.
+        for value in &values {
+            self.budget.bytes(value.weight())?;
+        }
         if let Some(space) = space {
             return functions::of_space(space, function, &values, self);
         }
@@ -304,6 +314,7 @@ impl<'a> Evaluator<'a> {
                 _ if entry.optional => return Err(EvalError::NoSuchOverload),
                 value => value,
             };
+            self.budget.bytes(key.weight())?;
             insert(&mut map, &key, value)?;
         }
         Ok(Value::map(map))
@@ -342,12 +353,13 @@ fn qualify(operand: &Value, index: &Value, optional: bool) -> Evaluated {
         (Some(value), false) => Ok(value.clone()),
         (Some(value), true) => Ok(Value::some(value.clone())),
         (None, true) => Ok(Value::Optional(None)),
-        (None, false) if matches!(operand, Value::List(_)) => Err(EvalError::IndexOutOfBounds(
-            functions::convert::text_of(index).unwrap_or_default(),
-        )),
-        (None, false) => Err(EvalError::NoSuchKey(
-            functions::convert::text_of(index).unwrap_or_default(),
-        )),
+        (None, false) => {
+            let text = short(&functions::convert::text_of(index).unwrap_or_default());
+            Err(match operand {
+                Value::List(_) => EvalError::IndexOutOfBounds(text),
+                _ => EvalError::NoSuchKey(text),
+            })
+        }
     }
 }
 

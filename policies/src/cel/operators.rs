@@ -92,6 +92,7 @@ pub(super) fn equal(left: &Value, right: &Value, budget: &mut Budget) -> Result<
                 return Ok(false);
             }
             for (key, a) in a.iter() {
+                budget.bytes(key.weight())?;
                 match b.get(key) {
                     Some(b) if equal(a, b, budget)? => {}
                     Some(_) | None => return Ok(false),
@@ -105,7 +106,10 @@ pub(super) fn equal(left: &Value, right: &Value, budget: &mut Budget) -> Result<
         (Value::Optional(None), Value::Optional(None)) => true,
         (Value::Optional(Some(a)), Value::Optional(Some(b))) => equal(a, b, budget)?,
         (Value::Quantity(a), Value::Quantity(b)) => a == b,
-        (Value::Url(a), Value::Url(b)) => a.text == b.text,
+        (Value::Url(a), Value::Url(b)) => {
+            budget.bytes(a.text.len().min(b.text.len()))?;
+            a.text == b.text
+        }
         (Value::Ip(a), Value::Ip(b)) => a == b,
         (Value::Cidr(a), Value::Cidr(b)) => a == b,
         _ => numbers(left, right).flatten() == Some(Ordering::Equal),
@@ -265,6 +269,7 @@ pub(super) fn contains(
     container: &Value,
     budget: &mut Budget,
 ) -> Result<bool, EvalError> {
+    budget.bytes(value.weight())?;
     match container {
         Value::List(elements) => holds(elements, value, budget),
         Value::Map(map) => match (value, Key::of(value)) {

@@ -48,6 +48,14 @@ impl Key {
         }
     }
 
+    /// How many bytes of text it is.
+    pub(super) fn weight(&self) -> usize {
+        match self {
+            Self::String(text) => text.len(),
+            Self::Bool(_) | Self::Int(_) | Self::UInt(_) => 0,
+        }
+    }
+
     /// The key as a value.
     pub(super) fn value(&self) -> Value {
         match self {
@@ -169,6 +177,20 @@ impl Value {
     pub(super) fn map(map: Map) -> Self {
         let depth = map.values().map(Self::depth).max();
         Self::Map(Nested::around(map, depth))
+    }
+
+    /// How many bytes of text it is itself, which is what reading it once costs.
+    pub(super) fn weight(&self) -> usize {
+        match self {
+            Self::String(text) => text.len(),
+            Self::Bytes(bytes) => bytes.len(),
+            Self::Url(url) => 2 * url.text.len(),
+            Self::Authorizer(question) => question.weight(),
+            Self::Decision(answer) => {
+                answer.reason.len() + answer.error.as_ref().map_or(0, String::len)
+            }
+            _ => 0,
+        }
     }
 
     /// How many lists, maps and optionals it is inside one another at its deepest.

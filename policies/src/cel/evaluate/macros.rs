@@ -139,6 +139,7 @@ impl<'a> Evaluator<'a> {
         self.each(inner, range, |this, key, _| {
             if this.passes(inner)? {
                 let value = this.node(&inner.body)?;
+                this.budget.bytes(key.weight())?;
                 insert(&mut map, key, value)?;
             }
             Ok(Step::Next)
@@ -154,7 +155,7 @@ impl<'a> Evaluator<'a> {
                     return Err(EvalError::NoSuchOverload);
                 };
                 for (key, value) in made.iter() {
-                    this.budget.charge(1)?;
+                    this.budget.charge(1 + key.weight() as u64 / 8)?;
                     insert(&mut map, &key.value(), value.clone())?;
                 }
             }

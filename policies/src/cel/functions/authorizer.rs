@@ -60,6 +60,19 @@ pub(super) fn ask(
 }
 
 impl Question {
+    /// How many bytes of text it is.
+    pub(in crate::cel) fn weight(&self) -> usize {
+        let account = self
+            .service_account
+            .iter()
+            .flat_map(|(space, name)| [space, name]);
+        let parts = [&self.path, &self.group, &self.resource]
+            .into_iter()
+            .flatten();
+        let texts = [&self.subresource, &self.namespace, &self.name, &self.verb];
+        account.chain(parts).chain(texts).map(String::len).sum()
+    }
+
     /// Whether it is not yet said what is asked about.
     fn is_open(&self) -> bool {
         self.path.is_none() && self.group.is_none()

@@ -1,5 +1,6 @@
 //! From one type to another.
 
+use crate::cel::error::short;
 use crate::cel::evaluate::Evaluated;
 use crate::cel::value::whole;
 use crate::cel::{Budget, EvalError, Value};
@@ -9,7 +10,8 @@ const UNSIGNED_RANGE: EvalError = EvalError::Overflow("unsigned integer overflow
 
 fn bad(what: &str, text: &str) -> EvalError {
     EvalError::BadValue(format!(
-        "type conversion error from 'string' to '{what}': {text:?}"
+        "type conversion error from 'string' to '{what}': {:?}",
+        short(text)
     ))
 }
 

@@ -1,5 +1,6 @@
 //! Addresses and networks.
 
+use crate::cel::error::short;
 use crate::cel::evaluate::Evaluated;
 use crate::cel::value::Cidr;
 use crate::cel::{EvalError, Value};
@@ -7,7 +8,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 fn invalid(what: &str, text: &str) -> EvalError {
     EvalError::BadValue(format!(
-        "{what} Address {text:?} parse error during conversion from string"
+        "{what} Address {:?} parse error during conversion from string",
+        short(text)
     ))
 }
 

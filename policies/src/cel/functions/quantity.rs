@@ -3,6 +3,7 @@
 //! Invariant: exact. A quantity is a whole number of billionths, the finest that Kubernetes keeps;
 //! what is finer is rounded up, as there.
 
+use crate::cel::error::short;
 use crate::cel::evaluate::Evaluated;
 use crate::cel::{EvalError, Value};
 use std::cmp::Ordering;
@@ -31,7 +32,8 @@ const SUFFIXES: &[(&str, i128)] = &[
 
 fn invalid(text: &str) -> EvalError {
     EvalError::BadValue(format!(
-        "quantities must match the regular expression of Kubernetes: {text:?}"
+        "quantities must match the regular expression of Kubernetes: {:?}",
+        short(text)
     ))
 }
 
@@ -58,7 +60,7 @@ fn read(text: &str) -> Option<Result<i128, EvalError>> {
         .find(|(name, _)| *name == suffix)
         .map(|(_, unit)| *unit)
         .or_else(|| exponent(suffix))?;
-    let too_large = || EvalError::Unsupported(format!("the quantity {text:?}"));
+    let too_large = || EvalError::Unsupported(format!("the quantity {:?}", short(text)));
     if whole.len() > 28 || fraction.len() > 28 || unit == 0 {
         return Some(Err(too_large()));
     }

@@ -1,6 +1,7 @@
 //! Durations and timestamps, both in UTC: a function with a time zone is not in the catalogue.
 
 use super::convert::text_of;
+use crate::cel::error::short;
 use crate::cel::evaluate::Evaluated;
 use crate::cel::{EvalError, Value};
 use jiff::Timestamp;
@@ -20,7 +21,8 @@ const UNITS: &[(&str, i128)] = &[
 
 fn invalid(what: &str, text: &str) -> EvalError {
     EvalError::BadValue(format!(
-        "type conversion error from 'string' to '{what}': {text:?}"
+        "type conversion error from 'string' to '{what}': {:?}",
+        short(text)
     ))
 }
 

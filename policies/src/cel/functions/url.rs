@@ -3,6 +3,7 @@
 //! Invariant: characters whose escaping would have to be decided are refused as not supported,
 //! so that no part is ever read differently from the API server.
 
+use crate::cel::error::short;
 use crate::cel::evaluate::Evaluated;
 use crate::cel::value::Url;
 use crate::cel::{Budget, EvalError, Key, Value};
@@ -11,7 +12,8 @@ use std::sync::Arc;
 
 fn invalid(text: &str) -> EvalError {
     EvalError::BadValue(format!(
-        "URL parse error during conversion from string: {text:?}"
+        "URL parse error during conversion from string: {:?}",
+        short(text)
     ))
 }
 
@@ -21,7 +23,7 @@ pub(super) fn parse(text: &str, budget: &mut Budget) -> Evaluated {
         .bytes()
         .any(|byte| !byte.is_ascii_graphic() || b"%<>\"{}|\\^`@#;+".contains(&byte));
     if odd {
-        return Err(EvalError::Unsupported(format!("the URL {text:?}")));
+        return Err(EvalError::Unsupported(format!("the URL {:?}", short(text))));
     }
     let (scheme, rest) = if text.starts_with('/') {
         ("", text)
@@ -35,7 +37,7 @@ pub(super) fn parse(text: &str, budget: &mut Budget) -> Evaluated {
             return Err(invalid(text));
         }
         if !rest.starts_with('/') {
-            return Err(EvalError::Unsupported(format!("the URL {text:?}")));
+            return Err(EvalError::Unsupported(format!("the URL {:?}", short(text))));
         }
         (scheme, rest)
     };

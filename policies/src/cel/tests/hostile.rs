@@ -166,6 +166,35 @@ fn doubling_ends_with_the_budget() {
 }
 
 #[test]
+fn reading_a_long_text_again_and_again_ends_with_the_budget() {
+    // A quarter of a megabyte, ten thousand times.
+    let text = "'aaaaaaaa'.replace('a','aaaaaaaa').replace('a','aaaaaaaa').replace('a','aaaaaaaa')\
+                .replace('a','aaaaaaaa').replace('a','aaaaaaaa')";
+    let often = format!("[{}0]", "0,".repeat(99));
+    for body in [
+        "t.size() > 0",
+        "t == t",
+        "{'b': 1}[t] == 1 || true",
+        "t in {t: 1}",
+        "int(t) == 1 || true",
+        "quantity(t) == 1 || true",
+        "timestamp(t) == 1 || true",
+        "t.matches('b') || true",
+        "t.split('b').size() > 0",
+        "{t: 1}.size() > 0",
+        "t < t || true",
+        "'%s'.format([t]).size() > 0",
+    ] {
+        let source = format!("[{text}].all(t, {often}.all(x, {often}.all(y, {body})))");
+        assert_eq!(
+            evaluated(body, source),
+            Err(EvalError::OutOfBudget),
+            "{body}"
+        );
+    }
+}
+
+#[test]
 fn variables_that_double_and_that_open_one_another_end() {
     let sources = |each: &dyn Fn(usize) -> String| -> Vec<(String, String)> {
         (0..400).map(|n| (format!("v{n}"), each(n))).collect()
