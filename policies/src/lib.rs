@@ -8,6 +8,7 @@
 
 pub mod cel;
 pub mod identity;
+pub mod lint;
 pub mod model;
 pub mod render;
 pub mod source;
