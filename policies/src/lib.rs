@@ -11,6 +11,7 @@ pub mod compare;
 pub mod eval;
 pub mod fence;
 pub mod identity;
+pub mod lint;
 pub mod model;
 pub mod render;
 pub mod source;

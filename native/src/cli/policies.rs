@@ -2,6 +2,7 @@
 
 mod diff;
 mod eval;
+mod lint;
 mod render;
 
 use super::failure::Failure;
@@ -15,6 +16,8 @@ pub(super) enum PoliciesCommand {
     Diff(diff::Diff),
     /// Judges a request by policies, offline; exit 0 allowed, 1 denied, 2 cannot be evaluated
     Eval(eval::EvalOptions),
+    /// Says what is wrong with policies; exit 0 no error, 1 errors found, 2 a file was not read
+    Lint(lint::LintOptions),
 }
 
 /// Runs the command that the arguments name.
@@ -23,5 +26,6 @@ pub(super) fn run(command: PoliciesCommand) -> Result<(), Failure> {
         PoliciesCommand::Render(arguments) => render::run(&arguments),
         PoliciesCommand::Diff(arguments) => super::serve::in_runtime(diff::run(arguments)),
         PoliciesCommand::Eval(options) => eval::run(&options),
+        PoliciesCommand::Lint(options) => lint::run(&options),
     }
 }

@@ -6,6 +6,16 @@ use thiserror::Error;
 /// A file that was not read. Nothing of it was looked at.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SourceError {
+    /// The file could not be opened or read.
+    #[error(
+        "{file}: cannot be read: {what}; nothing of it was looked at; check its name and rights"
+    )]
+    Unreadable {
+        /// The file.
+        file: String,
+        /// What the system says.
+        what: String,
+    },
     /// The file is too long.
     #[error(
         "{file}: has {bytes} bytes, at most {} are read; nothing was; split it",
@@ -69,7 +79,7 @@ impl SourceError {
     #[must_use]
     pub const fn at(&self) -> Position {
         match self {
-            Self::TooLong { .. } => Position { line: 1, column: 1 },
+            Self::TooLong { .. } | Self::Unreadable { .. } => Position { line: 1, column: 1 },
             Self::NotUtf8 { at, .. }
             | Self::Syntax { at, .. }
             | Self::DuplicateKey { at, .. }

@@ -111,8 +111,13 @@ fn what_cannot_be_read_is_said_with_its_place() {
     }
 }
 
-/// Long enough for a debug build on a busy machine, far too short for anything not linear.
-const SOON: std::time::Duration = std::time::Duration::from_secs(20);
+/// Of the processor's time, which other work on the machine does not lengthen; a debug build.
+const SOON: f64 = 10.0;
+
+fn processor_seconds() -> f64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    now.tv_sec as f64 + now.tv_nsec as f64 / 1e9
+}
 
 #[test]
 fn nothing_hostile_takes_long_or_crashes() {
@@ -121,7 +126,7 @@ fn nothing_hostile_takes_long_or_crashes() {
         let alias = format!("*a{}", i - 1);
         writeln!(laughs, "a{i}: &a{i} [{}]", [alias.as_str(); 9].join(", ")).unwrap();
     }
-    let n = 200_000;
+    let n = 100_000;
     let long = "x".repeat(200_000);
     let texts: Vec<String> = vec![
         laughs,
@@ -152,18 +157,11 @@ fn nothing_hostile_takes_long_or_crashes() {
         }),
     ];
     for text in texts {
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "what is measured is the real time"
-        )]
-        let begun = std::time::Instant::now();
+        let begun = processor_seconds();
         let outcome = read("f", text.as_bytes()).map(|documents| documents.len());
         let shown: String = text.chars().take(20).collect();
-        assert!(
-            begun.elapsed() < SOON,
-            "{shown:?} took {:?}: {outcome:?}",
-            begun.elapsed()
-        );
+        let took = processor_seconds() - begun;
+        assert!(took < SOON, "{shown:?} took {took} s: {outcome:?}");
     }
 }
 
