@@ -17,11 +17,13 @@
 mod world;
 
 use breakglass_tests::policy_cases::{Actor, Case, Expected, all};
-use breakglass_tests::root;
+use breakglass_tests::{cli, root};
 use decisions::session::Tier;
 use http::Method;
 use serde_json::{Value, json};
-use world::{BACKEND, World};
+use std::path::Path;
+use std::process::Command;
+use world::{BACKEND, NATIVE, World};
 
 /// What came of one case; `None` where it is as expected.
 async fn judged(world: &World, case: &Case) -> Option<String> {
@@ -100,7 +102,106 @@ async fn p_10_every_case_on_ground_as_kyverno_compiles_it() {
     every_case(Tier::Ground).await;
 }
 
-/// Two policies of a tier in which every expression is type-checked by the API server where it can.
+/// The configuration of the cases, as an operator would write it.
+fn configuration(kubeconfig: &Path) -> Value {
+    use breakglass_tests::policy_cases::{DEBUG_IMAGES, INSTALLATION};
+    json!({
+        "installation": INSTALLATION, "socket": "/run/x.sock", "spool": "/spool",
+        "recordings": { "folder": { "path": "/recordings" } },
+        "debugImages": DEBUG_IMAGES,
+        "clusters": { "real": { "kubeconfig": { "path": kubeconfig } } },
+        "policies": {
+            "clusters": { "real": { "backend": BACKEND } },
+            "imageSigning": { "glob": "ghcr.io/hangar/*", "issuer": "https://i", "subject": "s" },
+        },
+    })
+}
+
+/// `breakglass policies …`; the exit status and what was said.
+fn breakglass(arguments: &[&str]) -> (i32, Vec<String>) {
+    let mut command = Command::new(cli::binary().expect("the binary is built"));
+    let output = command
+        .arg("policies")
+        .args(arguments)
+        .output()
+        .expect("it runs");
+    let said = String::from_utf8(output.stdout).expect("text");
+    let said = said.lines().map(str::to_owned).collect();
+    (output.status.code().expect("it ends by itself"), said)
+}
+
+#[tokio::test]
+async fn p_2_what_was_changed_on_the_cluster_is_told() {
+    let Some(world) = World::of_this_run().await else {
+        return;
+    };
+    let world = world.furnished(&[]).await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let (file, out) = (folder.path().join("b.yaml"), folder.path().join("out"));
+    std::fs::write(&file, configuration(&world.admin_conf()).to_string()).expect("written");
+    let of = |path: &Path| path.to_str().expect("text").to_owned();
+    let (file, out) = (of(&file), of(&out));
+    let render = [
+        "render",
+        "--config",
+        &file,
+        "--cluster",
+        "real",
+        "--out",
+        &out,
+    ];
+    assert_eq!(breakglass(&render).0, 0);
+    let diff = || breakglass(&["diff", "--config", &file, "--cluster", "real"]);
+    // Kyverno is not here, so nothing knows what an ImageValidatingPolicy is.
+    let applied = world.kubectl_apply(Path::new(&out), "policy-60-debug-image.yaml");
+    let (same, said) = diff();
+    let image_policy = "ImageValidatingPolicy `tower-breakglass-debug-image` is not there";
+    let only_that = said.len() == 1 && said[0].contains(image_policy);
+
+    let names = ["pod-delete", "pod-annotate", "no-exec"].map(|n| format!("tower-breakglass-{n}"));
+    let bindings = "validatingadmissionpolicybindings";
+    for (path, change) in [
+        (
+            format!("validatingadmissionpolicies/{}", names[0]),
+            json!({ "spec": { "failurePolicy": "Ignore" } }),
+        ),
+        (
+            format!("{bindings}/{}", names[1]),
+            json!({ "spec": { "validationActions": ["Audit"] } }),
+        ),
+    ] {
+        world.change(&format!("{NATIVE}/{path}"), &change).await;
+    }
+    world
+        .remove(&format!("{NATIVE}/{bindings}/{}", names[2]))
+        .await;
+    let (differs, changed) = diff();
+    let nobody = breakglass(&["diff", "--config", &file, "--cluster", "other"]);
+    world.take_away().await;
+
+    assert!(applied, "kubectl applies what is rendered");
+    assert!(same == 1 && only_that, "{said:#?}");
+    let told = |words: &str| changed.iter().filter(|line| line.contains(words)).count();
+    assert_eq!((differs, changed.len()), (1, 4), "{changed:#?}");
+    assert_eq!(
+        told("tower-breakglass-pod-delete` has the failurePolicy"),
+        1,
+        "{changed:#?}"
+    );
+    assert_eq!(
+        told("tower-breakglass-pod-annotate` does not deny"),
+        1,
+        "{changed:#?}"
+    );
+    assert_eq!(
+        told("tower-breakglass-no-exec` is not there"),
+        1,
+        "{changed:#?}"
+    );
+    assert_eq!(nobody.0, 2, "{nobody:?}");
+}
+
+/// The API server checks the types of what it knows: `pods` and RoleBindings, no subresource.
 #[tokio::test]
 async fn the_api_server_has_no_warning_about_an_expression() {
     let Some(world) = World::of_this_run().await else {

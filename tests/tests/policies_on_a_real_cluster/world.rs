@@ -17,16 +17,18 @@ use policies::fence::{FenceConfig, Signing, render_fence};
 use policies::identity::{Identity, ServiceAccount};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 /// Break-glass of the cases: an account of its own, so that the sidecar's rights stay as they are.
 pub(crate) const BACKEND: &str = "system:serviceaccount:breakglass-cases:backend";
 const NAMESPACE: &str = "breakglass-cases";
-const NATIVE: &str = "/apis/admissionregistration.k8s.io/v1";
+pub(crate) const NATIVE: &str = "/apis/admissionregistration.k8s.io/v1";
 const WITHIN: Duration = Duration::from_secs(60);
 
 pub(crate) struct World {
+    dir: PathBuf,
     admin: Client,
     backend: Client,
     token: String,
@@ -60,6 +62,7 @@ impl World {
         let run = format!("{:08x}", rand::random::<u32>());
         let (token, given) = (String::new(), BTreeMap::new());
         Some(Self {
+            dir,
             admin,
             backend,
             token,
@@ -306,8 +309,10 @@ impl World {
                 self.as_admin(Method::DELETE, &path, &Value::Null).await;
             }
         }
-        let rights = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/breakglass-cases";
-        self.as_admin(Method::DELETE, rights, &Value::Null).await;
+        let rights = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
+        for name in ["breakglass-cases", "tower-breakglass-backend-cases"] {
+            self.remove(&format!("{rights}/{name}")).await;
+        }
         for place in [
             Place::App,
             Place::Ground,
@@ -319,6 +324,36 @@ impl World {
             let path = format!("/api/v1/namespaces/{}", self.namespace(place));
             self.as_admin(Method::DELETE, &path, &Value::Null).await;
         }
+    }
+
+    pub(crate) fn admin_conf(&self) -> PathBuf {
+        self.dir.join("admin.conf")
+    }
+
+    /// Applies every file of a folder but one, as an operator would.
+    pub(crate) fn kubectl_apply(&self, folder: &Path, but: &str) -> bool {
+        let mut kubectl = Command::new(self.dir.join("bin/kubectl"));
+        kubectl
+            .arg("--kubeconfig")
+            .arg(self.admin_conf())
+            .args(["apply", "--server-side"]);
+        kubectl.arg("--force-conflicts");
+        for entry in std::fs::read_dir(folder).expect("a folder") {
+            let path = entry.expect("a file").path();
+            if path.is_file() && !path.ends_with(but) {
+                kubectl.arg("--filename").arg(path);
+            }
+        }
+        kubectl.status().expect("kubectl runs").success()
+    }
+
+    pub(crate) async fn change(&self, path: &str, change: &Value) {
+        let (status, answer) = self.as_admin(Method::PATCH, path, change).await;
+        assert_eq!(status, 200, "{path}: {answer}");
+    }
+
+    pub(crate) async fn remove(&self, path: &str) {
+        self.as_admin(Method::DELETE, path, &Value::Null).await;
     }
 
     fn namespace(&self, place: Place) -> String {
