@@ -60,6 +60,7 @@ pub use value::{Cidr, Key, Map, Nested, Url, Value};
 use ast::{Node, Position};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 /// A release of Kubernetes, which says what an expression may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -135,11 +136,11 @@ pub fn parse(source: &str) -> Result<Node, CompileError> {
     parse::parse(source)
 }
 
-/// An expression that can be evaluated.
+/// An expression that can be evaluated. A copy shares its tree.
 #[derive(Debug, Clone)]
 pub struct Expression {
-    source: String,
-    ast: Node,
+    source: Arc<str>,
+    ast: Arc<Node>,
     version: KubernetesVersion,
 }
 
@@ -154,8 +155,8 @@ impl Expression {
         let ast = parse(source)?;
         check::check(&ast, version)?;
         Ok(Self {
-            source: source.to_owned(),
-            ast,
+            source: source.into(),
+            ast: Arc::new(ast),
             version,
         })
     }

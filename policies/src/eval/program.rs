@@ -71,6 +71,8 @@ pub struct Program {
     pub(super) variables: Vec<Named>,
     pub(super) validations: Vec<Validation>,
     pub(super) annotations: Vec<Named>,
+    /// Whether an expression other than the match conditions reads the namespace's object.
+    pub(super) reads_namespace: bool,
     /// Of Kyverno's kind: whether the binding that Kyverno makes denies.
     own_actions: Option<bool>,
 }
@@ -109,7 +111,7 @@ impl Program {
             .as_ref()
             .is_some_and(|text| text.value == "Ignore");
         let denies = |actions: &[Spanned<String>]| has_deny(actions);
-        Ok(Self {
+        let mut program = Self {
             name: if kyverno {
                 format!("vpol-{name}")
             } else {
@@ -134,8 +136,11 @@ impl Program {
                 })
                 .collect(),
             annotations: named(&policy.audit_annotations),
+            reads_namespace: false,
             own_actions: kyverno.then(|| policy.validation_actions.as_deref().is_some_and(denies)),
-        })
+        };
+        program.reads_namespace = program.mentions_namespace();
+        Ok(program)
     }
 
     /// Whether a binding puts this policy in force.
@@ -161,8 +166,7 @@ impl Program {
         }
     }
 
-    /// Whether an expression other than the match conditions reads the namespace's object.
-    pub(super) fn reads_namespace(&self) -> bool {
+    fn mentions_namespace(&self) -> bool {
         let rules = self
             .validations
             .iter()

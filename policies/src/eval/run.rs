@@ -54,7 +54,7 @@ pub(super) fn outcome(
     if let Some(outcome) = run.conditions() {
         return outcome;
     }
-    if program.reads_namespace()
+    if program.reads_namespace
         && !request.text(&["namespace"]).is_empty()
         && request.namespace_object.is_null()
     {

@@ -579,3 +579,10 @@ fn what_is_no_request_is_said() {
         "{error}"
     );
 }
+
+#[test]
+fn what_is_compiled_once_can_serve_every_thread() {
+    fn shared<T: Send + Sync>() {}
+    shared::<PolicySet>();
+    shared::<Request>();
+}
