@@ -7,6 +7,7 @@ mod attach;
 mod client;
 mod failure;
 mod play;
+mod policies;
 mod recording;
 mod serve;
 mod session;
@@ -42,6 +43,9 @@ enum Command {
     /// Gets and plays recordings
     #[command(subcommand)]
     Recording(recording::RecordingCommand),
+    /// Works with the clusters' policies: renders, compares, judges and lints them
+    #[command(subcommand)]
+    Policies(policies::PoliciesCommand),
     /// Prints the completion script for a shell
     Completion {
         /// The shell
@@ -103,6 +107,7 @@ pub fn run() -> ExitCode {
             serve::in_runtime(session::run(backstage, command))
         }
         Command::Recording(command) => serve::in_runtime(recording::run(command)),
+        Command::Policies(command) => policies::run(command),
         Command::Completion { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "breakglass", &mut script);

@@ -12,6 +12,7 @@ mod connection;
 pub(crate) mod controller;
 pub(crate) mod debug_container;
 mod error;
+pub(crate) mod fence;
 pub(crate) mod grant;
 mod identity;
 pub(crate) mod leftovers;
@@ -108,20 +109,6 @@ impl KubeCluster {
         self.reach.cluster()
     }
 
-    /// Makes a copy pod (C-8, C-12). One of the same name with our session's labels is taken as
-    /// made by us (C-10a); another's is a conflict. Retries a 403 for up to 5 s.
-    ///
-    /// # Errors
-    /// As the port's `create_grant`.
-    pub async fn create_copy_pod(
-        &self,
-        session: &SessionId,
-        pod: &Value,
-    ) -> Result<MadeObject, ClusterError> {
-        let made = pods::create_copy(self, session, pod).await;
-        self.noted("create the copy pod", Some(session), made)
-    }
-
     /// One line a step, for whoever looks for what went wrong.
     fn noted<T>(
         &self,
@@ -203,6 +190,15 @@ impl Cluster for KubeCluster {
             .and_then(session_of);
         let added = debug_container::add(self, pod, container).await;
         self.noted("add the debug container", session.as_ref(), added)
+    }
+
+    async fn create_copy_pod(
+        &self,
+        session: &SessionId,
+        pod: &Value,
+    ) -> Result<MadeObject, ClusterError> {
+        let made = pods::create_copy(self, session, pod).await;
+        self.noted("create the copy pod", Some(session), made)
     }
 
     async fn await_running(

@@ -4,9 +4,11 @@
 //! start, all of them at once, each with its key's name; a secret is never printed.
 
 mod check;
+mod policies;
 mod secret;
 
 pub use check::{ConfigError, read, schema};
+pub use policies::{ClusterFence, FenceError, PoliciesConfig};
 pub use secret::Secret;
 
 use crate::cluster::ClusterConfig;
@@ -55,6 +57,9 @@ pub struct Config {
     /// How long opening and ending may take.
     #[serde(default)]
     pub timeouts: Timeouts,
+    /// The clusters' fences, for `breakglass policies` (P-2). The sidecar runs without.
+    #[serde(default)]
+    pub policies: Option<PoliciesConfig>,
 }
 
 /// Peers of the socket. A peer must match one of the lists; both empty means the sidecar's own uid.

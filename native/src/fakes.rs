@@ -5,6 +5,8 @@
 pub mod clock;
 pub mod cluster;
 pub mod cluster_contract;
+pub mod log;
+pub mod log_contract;
 pub mod recordings;
 pub mod shell;
 pub mod store;

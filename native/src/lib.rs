@@ -15,6 +15,7 @@ pub mod http;
 pub mod logs;
 pub mod ports;
 pub mod recording;
+pub mod rekor;
 pub mod sessions;
 pub mod store;
 pub mod sweep;

@@ -8,6 +8,7 @@ mod activate;
 mod attach;
 mod end;
 mod late;
+mod leftovers;
 mod open;
 mod read;
 mod runtime;
@@ -38,7 +39,9 @@ pub struct Sessions {
     pub(crate) timeouts: Timeouts,
     pub(crate) retention_days: u32,
     pub(crate) runtimes: Runtimes,
-    pub(crate) tenure: tenure::Tenure,
+    pub(crate) tenure: Arc<tenure::Tenure>,
+    doubts: late::Doubts,
+    pub(crate) looks: leftovers::Looks,
 }
 
 /// The real world, or a fake one.
@@ -62,7 +65,10 @@ impl Sessions {
             clusters,
             recordings,
         } = world;
-        let recorder = Recorder::new(recordings, clock.clone(), config.spool.clone());
+        let tenure = Arc::new(tenure::Tenure::default());
+        let (held, now) = (Arc::clone(&tenure), clock.clone());
+        let recorder = Recorder::new(recordings, clock.clone(), config.spool.clone())
+            .with_gate(Arc::new(move || held.may_open(now.elapsed())));
         Arc::new(Self {
             clock,
             store,
@@ -72,7 +78,9 @@ impl Sessions {
             timeouts: config.timeouts,
             retention_days: config.recordings.retention_days,
             runtimes: Runtimes::default(),
-            tenure: tenure::Tenure::default(),
+            tenure,
+            doubts: late::Doubts::default(),
+            looks: leftovers::Looks::default(),
         })
     }
 

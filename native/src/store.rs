@@ -17,7 +17,7 @@ pub use lease::LEASE_SECONDS;
 use crate::ports::StoreError;
 use crate::ports::cluster::MadeObject;
 use crate::ports::store::{
-    Claimed, HeldObject, Inserted, Lease, OpenedFacts, Outcome, SavedRecording, Store,
+    Claimed, HeldObject, Inserted, Lease, OpenedFacts, Outcome, Page, Place, SavedRecording, Store,
 };
 use async_trait::async_trait;
 use deadpool_postgres::{Object, Pool};
@@ -132,15 +132,32 @@ impl PgStore {
         let client = self.client().await?;
         let statement = client.prepare_cached(sql).await.map_err(away)?;
         let rows = client.query(&statement, params).await.map_err(away)?;
-        // One row that cannot be understood must not hide the others (W-3).
-        Ok(rows
-            .iter()
-            .filter_map(|row| {
-                rows::session(row)
-                    .inspect_err(|error| tracing::error!(%error, "a row was left out"))
-                    .ok()
-            })
-            .collect())
+        Ok(rows::understood(&rows))
+    }
+
+    async fn page_of_unfinished(
+        &self,
+        after: Option<&Place>,
+        limit: u32,
+    ) -> Result<Page, StoreError> {
+        let sql = format!(
+            "SELECT {} FROM breakglass_sessions WHERE state <> 'ended' \
+             AND ($1::timestamptz IS NULL OR (expires_at, id::text) > ($1, $2::text)) \
+             ORDER BY expires_at, id::text LIMIT $3",
+            rows::COLUMNS
+        );
+        let (at, id) = after.map(|it| (it.expires_at, it.id.as_str())).unzip();
+        let client = self.client().await?;
+        let statement = client.prepare_cached(&sql).await.map_err(away)?;
+        let bound = i64::from(limit);
+        let found = client.query(&statement, &[&at, &id, &bound]).await;
+        let found = found.map_err(away)?;
+        let is_full = found.len() >= usize::try_from(limit).unwrap_or(usize::MAX);
+        let last = found.last().filter(|_| is_full);
+        Ok(Page {
+            rows: rows::understood(&found),
+            next: last.and_then(rows::place),
+        })
     }
 }
 
@@ -175,12 +192,8 @@ impl Store for PgStore {
         limited(self.sessions(&sql, &[&app, &env, &i64::from(limit)])).await
     }
 
-    async fn unfinished(&self) -> Result<Vec<Session>, StoreError> {
-        let sql = format!(
-            "SELECT {} FROM breakglass_sessions WHERE state <> 'ended' ORDER BY expires_at, id",
-            rows::COLUMNS
-        );
-        limited(self.sessions(&sql, &[])).await
+    async fn unfinished(&self, after: Option<&Place>, limit: u32) -> Result<Page, StoreError> {
+        limited(self.page_of_unfinished(after, limit)).await
     }
 
     async fn unsettled(&self, limit: u32) -> Result<Vec<Session>, StoreError> {

@@ -5,6 +5,7 @@
 
 use crate::http::error::chain;
 use crate::ports::StoreError;
+use crate::ports::store::{Page, Place};
 use crate::sessions::{Runtime, Sessions};
 use decisions::reason::EndReason;
 use decisions::session::{Session, SessionId};
@@ -20,10 +21,15 @@ pub const EVERY: Duration = Duration::from_secs(15);
 /// Rows with leftovers that one pass takes up.
 const UNSETTLED_A_PASS: u32 = 16;
 
+/// Unfinished rows that one pass judges; the next goes on behind them (W-3).
+const UNFINISHED_A_PASS: u32 = 500;
+
 /// The sweep and what it has under way.
 pub struct Sweep {
     sessions: Arc<Sessions>,
     busy: Arc<Mutex<BTreeSet<SessionId>>>,
+    /// Where the next pass goes on among the unfinished rows.
+    place: Mutex<Option<Place>>,
     tasks: TaskTracker,
 }
 
@@ -33,15 +39,22 @@ impl Sweep {
         Self {
             sessions,
             busy: Arc::default(),
+            place: Mutex::default(),
             tasks: TaskTracker::new(),
         }
     }
 
-    /// One pass: judges every unfinished row and starts what is due. Ends, checkpoints and
-    /// leftovers go on in tasks of their own.
+    /// One pass: judges the unfinished rows, as many as a pass may take, and starts what is due.
+    /// Ends, checkpoints and leftovers go on in tasks of their own.
     pub async fn pass(&self) -> Result<(), StoreError> {
         self.owed();
-        let rows = self.sessions.store.unfinished().await?;
+        let place = lock(&self.place).clone();
+        let unfinished = self
+            .sessions
+            .store
+            .unfinished(place.as_ref(), UNFINISHED_A_PASS);
+        let Page { rows, next } = unfinished.await?;
+        *lock(&self.place) = next;
         self.ended_elsewhere(&rows);
         let settings = SweepSettings {
             resume: self.sessions.settings.resume_sessions,
@@ -54,6 +67,12 @@ impl Sweep {
             let action = sweep_action(&row, ages, self.sessions.clock.wall(), settings);
             self.perform(row, runtime, action);
         }
+        for runtime in self.sessions.doubted() {
+            let sessions = Arc::clone(&self.sessions);
+            self.spawn(runtime.session().id.clone(), async move {
+                sessions.look_for_latecomers(&runtime).await;
+            });
+        }
         for row in self.sessions.store.unsettled(UNSETTLED_A_PASS).await? {
             let sessions = Arc::clone(&self.sessions);
             self.spawn(row.id.clone(), async move {
@@ -61,6 +80,11 @@ impl Sweep {
                     tracing::warn!(session = %row.id, error = %chain(&error), "leftovers wait");
                 }
             });
+        }
+        for cluster in self.sessions.due_for_a_look() {
+            let sessions = Arc::clone(&self.sessions);
+            let look = async move { sessions.look_for_leftovers(&cluster).await };
+            self.tasks.spawn(look);
         }
         // Behind an end of the same session, never beside it.
         for (id, key) in self.sessions.spooled_recordings().await {
@@ -93,8 +117,8 @@ impl Sweep {
         }
     }
 
-    /// Sessions that run here and are not among the unfinished rows: an end was won and its answer
-    /// got lost.
+    /// Sessions that run here and are not among these unfinished rows: they are another pass's, or
+    /// an end was won and its answer got lost.
     fn ended_elsewhere(&self, unfinished: &[Session]) {
         for runtime in self.sessions.runtimes().all() {
             let id = runtime.session().id.clone();
@@ -171,8 +195,8 @@ impl Drop for Busy {
     }
 }
 
-fn lock(busy: &Mutex<BTreeSet<SessionId>>) -> std::sync::MutexGuard<'_, BTreeSet<SessionId>> {
-    busy.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(shared: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Sessions {

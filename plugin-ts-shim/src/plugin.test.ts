@@ -1,76 +1,10 @@
 /** The routes, on a real Backstage with a sidecar that records what it is sent. */
 import assert from 'node:assert/strict';
-import { afterEach, beforeEach, test } from 'node:test';
+import { test } from 'node:test';
 import { AuthorizeResult } from '@backstage/plugin-permission-common';
-import { aSession, errorBody, FakeSidecar } from './testing/fakeSidecar';
-import { startBackend, TOKENS, type TestBackend } from './testing/harness';
-import type { TestBackendOptions } from './testing/harness';
-
-const ID = 'session00001';
-const BODY = {
-  app: 'shop',
-  env: 'staging',
-  cluster: 'dev',
-  namespace: 'shop-staging',
-  pod: 'shop-7d9f',
-  container: 'app',
-  mode: 'live',
-  durationMinutes: 15,
-  reason: 'a queue is stuck',
-};
-
-let sidecar: FakeSidecar;
-let backend: TestBackend | undefined;
-
-beforeEach(async () => {
-  sidecar = await FakeSidecar.start();
-  sidecar.sessions.set(ID, aSession());
-});
-
-afterEach(async () => {
-  await backend?.stop();
-  backend = undefined;
-  await sidecar.stop();
-});
-
-async function start(options: Partial<TestBackendOptions> = {}): Promise<TestBackend> {
-  backend = await startBackend({ socketPath: sidecar.socketPath, ...options });
-  return backend;
-}
-
-interface Answer {
-  readonly status: number;
-  // A test reads what it expects; anything else fails it.
-  // eslint-disable-next-line @typescript-eslint/no-explicit-any
-  readonly body: any;
-  readonly headers: Headers;
-}
-
-async function call(
-  path: string,
-  token: string | undefined,
-  init: RequestInit = {},
-): Promise<Answer> {
-  const authorization = token === undefined ? {} : { authorization: `Bearer ${token}` };
-  const headers = { ...authorization, ...init.headers };
-  const response = await fetch(`${backend?.url}${path}`, { ...init, headers });
-  const text = await response.text();
-  const isJson = response.headers.get('content-type')?.includes('json');
-  return {
-    status: response.status,
-    body: isJson ? JSON.parse(text) : text,
-    headers: response.headers,
-  };
-}
-
-const post = (path: string, token: string | undefined, body?: unknown) =>
-  call(path, token, {
-    method: 'POST',
-    ...(body !== undefined && {
-      body: typeof body === 'string' ? body : JSON.stringify(body),
-      headers: { 'content-type': 'application/json' },
-    }),
-  });
+import { aSession, errorBody } from './testing/fakeSidecar';
+import { TOKENS } from './testing/harness';
+import { BODY, ID, call, post, sidecar, start, stop } from './testing/routes';
 
 test('a session is shown with the caller that Backstage vouches for', async () => {
   await start();
@@ -387,75 +321,6 @@ test("qX11 a session under another app's name is 404", async () => {
   assert.equal((await call(`/sessions/${ID}`, TOKENS.alice)).status, 404);
 });
 
-test('qX10 qB290 an expired or unknown token is 401, HTTP', async () => {
-  await start();
-  for (const token of [undefined, TOKENS.expired, 'garbage', TOKENS.cookie]) {
-    assert.equal((await call(`/sessions/${ID}`, token)).status, 401, token);
-  }
-  assert.equal(sidecar.calls.length, 0);
-});
-
-test('qB293 service and delegated credentials are 403 on every route', async () => {
-  await start();
-  const routes = [
-    ['GET', '/sessions?app=shop&env=staging'],
-    ['POST', '/sessions'],
-    ['GET', `/sessions/${ID}`],
-    ['POST', `/sessions/${ID}/end`],
-    ['GET', `/sessions/${ID}/recording`],
-    ['GET', '/queue'],
-  ];
-  for (const token of [TOKENS.service, TOKENS.delegated]) {
-    for (const [method = '', path = ''] of routes) {
-      assert.equal((await call(path, token, { method })).status, 403, `${method} ${path}`);
-    }
-  }
-  assert.equal(sidecar.calls.length, 0);
-});
-
-test("qB296 every permission is asked at once, with the app's entity", async () => {
-  const { asked } = await start({ breakglass: { appEntityRef: 'resource:apps/<app>' } });
-  await call(`/sessions/${ID}`, TOKENS.alice);
-  assert.equal(asked.length, 1);
-  assert.deepEqual(
-    asked[0],
-    ['request', 'self', 'approve', 'terminate'].map(name => ({
-      permission: `tower.breakglass.${name}`,
-      resourceRef: 'resource:apps/shop',
-    })),
-  );
-});
-
-test('qB296 a conditional answer is a refusal, and so are too few answers', async () => {
-  const conditional = {
-    'user:default/Alice tower.breakglass.request': AuthorizeResult.CONDITIONAL,
-  };
-  await start({ answers: conditional });
-  assert.equal((await call(`/sessions/${ID}`, TOKENS.alice)).status, 403);
-  await backend?.stop();
-  await start({ authorize: async () => [{ result: AuthorizeResult.ALLOW }] });
-  assert.equal((await call(`/sessions/${ID}`, TOKENS.alice)).status, 503);
-});
-
-test('a permission backend that fails refuses with 503, one that says expired with 401', async () => {
-  let failure: Error = new TypeError('fetch failed');
-  await start({ authorize: () => Promise.reject(failure) });
-  const answer = await call(`/sessions/${ID}`, TOKENS.alice);
-  assert.equal(answer.status, 503);
-  assert.match(answer.body.error.message, /permission backend/);
-  failure = Object.assign(new Error('Request failed with 401'), { statusCode: 401 });
-  assert.equal((await call(`/sessions/${ID}`, TOKENS.alice)).status, 401);
-});
-
-test('membership of the reviewers is told to the sidecar', async () => {
-  await start({
-    breakglass: { reviewers: ['sre'] },
-    groups: { 'user:default/Alice': ['group:default/sre'] },
-  });
-  await call(`/sessions/${ID}`, TOKENS.alice);
-  assert.equal(sidecar.calls.at(-1)?.caller?.reviewer, true);
-});
-
 test('qB287 qB310 a sidecar that is away: Backstage is ready, our routes are 503 with a reason', async () => {
   await sidecar.leave();
   const { port } = await start();
@@ -479,7 +344,7 @@ test('health says what the sidecar misses, and is ok when nothing is', async () 
   const unready = await call('/health', undefined);
   assert.deepEqual([unready.status, unready.body.missing], [503, sidecar.missing]);
   sidecar.missing = [];
-  await backend?.stop();
+  await stop();
   await start();
   assert.deepEqual((await call('/health', undefined)).body, { status: 'ok' });
 });
@@ -516,7 +381,6 @@ test('B-9 in development the sidecar is started with the plugin, heard, and stop
   }
   const pid = Number(said());
   process.kill(pid, 0);
-  await backend?.stop();
-  backend = undefined;
+  await stop();
   assert.throws(() => process.kill(pid, 0), /ESRCH/);
 });

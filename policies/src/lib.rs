@@ -6,5 +6,13 @@
 //! one.
 #![forbid(unsafe_code)]
 
+pub mod cel;
+pub mod compare;
+pub mod eval;
+pub mod fence;
 pub mod identity;
+pub mod lint;
+pub mod model;
 pub mod render;
+pub mod source;
+mod template;

@@ -1,15 +1,12 @@
-//! Templates and a configuration in, manifests fit for Git and Argo CD out (P-2).
+//! The RBAC of one cluster (C-2a): templates and a configuration in, manifests out (P-2).
 //!
-//! Invariant: byte-stable, and nothing from the configuration is written unquoted: a value can
-//! never become YAML of its own. A placeholder without a value is an error of the build's tests.
+//! Invariant: byte-stable. The two debug roles hold no more than C-2a says.
 
 use crate::identity::{Identity, NameError, ServiceAccount};
+use crate::template::{quoted, rendered};
 use decisions::names::is_label_value;
 
-const HEADER: &str = "\
-# Rendered by `breakglass policies render`. Change the configuration and render again: what is
-# changed here is found by `breakglass policies diff` and undone by the next rendering.
-";
+pub use crate::template::Rendered;
 
 /// The debug role of a session on the running pod (C-7).
 pub const DEBUG_LIVE: &str = "tower-breakglass-debug-live";
@@ -61,15 +58,6 @@ impl RbacConfig {
     }
 }
 
-/// One rendered manifest.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rendered {
-    /// Its file's name, without folders; files are applied in the order of their names.
-    pub file_name: &'static str,
-    /// Its text, ending in a line feed.
-    pub text: String,
-}
-
 /// The roles and bindings of one cluster (C-2a): the two debug roles, the rights at rest, who
 /// holds them, and the right to mint a token where one is configured.
 #[must_use]
@@ -87,7 +75,7 @@ pub fn render_rbac(config: &RbacConfig) -> Vec<Rendered> {
             "rbac-20-backend.yaml",
             include_str!("../templates/rbac/20-backend.yaml"),
         ),
-        filled(
+        rendered(
             "rbac-30-backend-binding.yaml",
             include_str!("../templates/rbac/30-backend-binding.yaml"),
             &[
@@ -101,7 +89,7 @@ pub fn render_rbac(config: &RbacConfig) -> Vec<Rendered> {
         ),
     ];
     if let Some(minter) = &config.minter {
-        files.push(filled(
+        files.push(rendered(
             "rbac-40-token-minter.yaml",
             include_str!("../templates/rbac/40-token-minter.yaml"),
             &[
@@ -134,42 +122,8 @@ fn subject(identity: &Identity) -> String {
     }
 }
 
-/// A JSON string, which every YAML reader takes for the same text.
-fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
-}
-
 fn fixed(file_name: &'static str, template: &str) -> Rendered {
-    filled(file_name, template, &[])
-}
-
-/// Puts `values` in place of their `{{name}}`, in one pass: a value that looks like a placeholder
-/// stays what it is.
-fn filled(file_name: &'static str, template: &str, values: &[(&str, &str)]) -> Rendered {
-    let mut text = String::with_capacity(HEADER.len() + template.len());
-    text.push_str(HEADER);
-    let mut rest = template;
-    while let Some((before, after)) = rest.split_once("{{") {
-        text.push_str(before);
-        let placeholder = after.split_once("}}").and_then(|(name, tail)| {
-            values
-                .iter()
-                .find(|(known, _)| *known == name)
-                .map(|(_, value)| (*value, tail))
-        });
-        match placeholder {
-            Some((value, tail)) => {
-                text.push_str(value);
-                rest = tail;
-            }
-            None => {
-                text.push_str("{{");
-                rest = after;
-            }
-        }
-    }
-    text.push_str(rest);
-    Rendered { file_name, text }
+    rendered(file_name, template, &[])
 }
 
 #[cfg(test)]

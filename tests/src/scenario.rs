@@ -118,7 +118,7 @@ async fn keys_get_through_a_flood(tab: &mut Tab) -> Result<(), StageError> {
     tab.type_in("\u{3}").await?;
     if visible {
         let stopped = || async { (processes_with(&word) == 0).then_some(()) };
-        until("the flood's end", Duration::from_secs(25), stopped).await?;
+        until("the flood's end", Duration::from_secs(10), stopped).await?;
     }
     tab.ask("echo still-$((3 + 1))", "still-4").await?;
     Ok(())

@@ -19,6 +19,8 @@ mod away;
 mod deadlines;
 #[path = "sidecar/frames.rs"]
 mod frames;
+#[path = "sidecar/leftovers.rs"]
+mod leftovers;
 #[path = "sidecar/meanwhile.rs"]
 mod meanwhile;
 #[path = "sidecar/opening.rs"]
@@ -33,6 +35,8 @@ mod revoking;
 mod running;
 #[path = "sidecar/shells.rs"]
 mod shells;
+#[path = "sidecar/spools.rs"]
+mod spools;
 #[path = "sidecar/stand.rs"]
 mod stand;
 #[path = "sidecar/terminal.rs"]

@@ -325,7 +325,7 @@ async fn a_row_that_cannot_be_understood_is_logged_and_hides_no_other() {
 
         let log = Log::default();
         let taking = log.take();
-        let unfinished = store.unfinished().await.expect("an answer");
+        let unfinished = store.unfinished(None, 500).await.expect("an answer").rows;
         let newest = store
             .newest(&good.app, &good.env, 50)
             .await

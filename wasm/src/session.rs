@@ -241,7 +241,7 @@ pub struct Session {
     pub state: State,
 }
 
-/// A permission that Backstage answered ALLOW for the session's app (B-3). Nothing else counts (S-12).
+/// A permission that Backstage answered ALLOW for the session's app (B-3); no other counts (S-12).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[cfg_attr(test, derive(ts_rs::TS), ts(export))]

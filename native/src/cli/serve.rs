@@ -9,7 +9,8 @@ use std::future::Future;
 use std::path::Path;
 use tokio::signal::unix::{SignalKind, signal};
 
-fn configuration(path: &Path) -> Result<Config, Failure> {
+/// Reads the configuration and says everything that is wrong with it.
+pub(super) fn configuration(path: &Path) -> Result<Config, Failure> {
     let env = |name: &str| std::env::var(name).ok();
     read(path, &env).map_err(|error| Failure::Usage(chain(&error)))
 }

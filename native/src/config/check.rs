@@ -243,10 +243,13 @@ fn impossible(config: &Config, whole: bool) -> Vec<String> {
             &format!("`timeouts.{key}` must be 1 to {most} seconds"),
         );
     }
+    if let Some(policies) = &config.policies {
+        problems.extend(policies.problems(config, whole));
+    }
     problems
 }
 
-fn is_pinned(image: &str) -> bool {
+pub(super) fn is_pinned(image: &str) -> bool {
     image.split_once("@sha256:").is_some_and(|(name, digest)| {
         !name.is_empty() && digest.len() == 64 && digest.bytes().all(|b| b.is_ascii_hexdigit())
     })

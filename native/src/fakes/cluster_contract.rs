@@ -23,7 +23,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 mod cases;
+mod copies;
 pub use cases::*;
+pub use copies::*;
 
 /// Longer than any adapter may take for what happens "at once" here.
 pub const PROMPT: Duration = Duration::from_secs(30);
@@ -199,6 +201,7 @@ macro_rules! cluster_contract {
             a_pod_without_a_known_uid_is_not_deleted
             the_controllers_other_pods_are_counted
             leftovers_are_this_installations
+            a_copy_pod_is_made_once_under_its_own_grant
         );
     };
     (@cases $world:expr, $($case:ident)+) => {

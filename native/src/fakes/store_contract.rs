@@ -97,6 +97,7 @@ macro_rules! store_contract {
             process_access_to_a_pod_is_one_sessions
             the_newest_come_first_and_only_of_their_environment
             the_unfinished_come_by_their_deadline
+            the_unfinished_come_in_pages_that_leave_none_out
             only_active_sessions_count_as_others_on_a_pod
             what_opening_learned_is_added_while_the_row_is_active
             a_smaller_checkpoint_never_replaces_a_larger_one

@@ -196,6 +196,14 @@ pub trait Cluster: Send + Sync {
         container: &serde_json::Value,
     ) -> Result<(), ClusterError>;
 
+    /// Makes a copy pod (C-8, C-12). One of the same name with our session's labels is taken as
+    /// made by us (C-10a); another's is a conflict. Retries a 403 for up to 5 s.
+    async fn create_copy_pod(
+        &self,
+        session: &SessionId,
+        pod: &serde_json::Value,
+    ) -> Result<MadeObject, ClusterError>;
+
     /// Waits until the container runs (C-9); a start that cannot succeed fails at once with the
     /// kubelet's reason, a pod that is gone with `NotFound`, the bound with `CannotStart`.
     async fn await_running(

@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use decisions::limits::{LimitRefusal, Limits};
 use decisions::session::{MountedVolume, Session, SessionId, State};
 use decisions::transition::{Approve, Deny, End, Extend, Review, Start};
+use jiff::Timestamp;
 
 /// Why the store did not answer.
 #[derive(Debug, thiserror::Error)]
@@ -114,6 +115,24 @@ pub enum Lease {
     HeldByAnother,
 }
 
+/// A place among the unfinished rows: behind the row with this deadline and id.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// The row's deadline.
+    pub expires_at: Timestamp,
+    /// The row's id, which orders rows of one deadline.
+    pub id: String,
+}
+
+/// A part of the unfinished rows.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Page {
+    /// Those that can be understood.
+    pub rows: Vec<Session>,
+    /// Where the next page begins; `None` where this one reached the end.
+    pub next: Option<Place>,
+}
+
 /// The sessions' rows.
 #[async_trait]
 pub trait Store: Send + Sync {
@@ -135,8 +154,9 @@ pub trait Store: Send + Sync {
     /// The newest rows of an app's environment, newest first.
     async fn newest(&self, app: &str, env: &str, limit: u32) -> Result<Vec<Session>, StoreError>;
 
-    /// Every row that is not ended, oldest deadline first (W-3).
-    async fn unfinished(&self) -> Result<Vec<Session>, StoreError>;
+    /// Up to `limit` of the rows that are not ended, oldest deadline first: the first ones, or
+    /// those behind a place that an earlier page ended at (W-3).
+    async fn unfinished(&self, after: Option<&Place>, limit: u32) -> Result<Page, StoreError>;
 
     /// Ended rows with an object in a cluster that is not known to be gone (C-23). Those looked at
     /// longest ago come first, so that every one gets its turn.

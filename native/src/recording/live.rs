@@ -161,13 +161,19 @@ impl LiveRecording {
         }
     }
 
-    /// Saves what is recorded so far as a new version; nothing when nothing is new.
+    /// Saves what is recorded so far as a new version; nothing when nothing is new, or when no
+    /// checkpoint may be saved at this moment (D-5).
     ///
     /// # Errors
     /// The store did not take it; recording goes on.
     pub async fn checkpoint(&self) -> Result<(), RecordingError> {
         let _one_at_a_time = self.0.saving.lock().await;
         if self.0.state().sealed {
+            return Ok(());
+        }
+        if !(self.0.recorder.may_checkpoint)() {
+            // As if tried: the next one is due as long after as ever.
+            self.0.state().tried = self.0.recorder.clock.elapsed();
             return Ok(());
         }
         self.0.save().await.map(drop)

@@ -27,8 +27,12 @@ const SLOWEST: u64 = 1 << 20;
 pub struct Recorder {
     pub(super) recordings: Arc<dyn Recordings>,
     pub(super) clock: Arc<dyn Clock>,
+    pub(super) may_checkpoint: Gate,
     spool_dir: PathBuf,
 }
+
+/// Whether a checkpoint may be saved at this moment.
+pub type Gate = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// A recording that is in the store for good.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,7 +49,18 @@ impl Recorder {
         Self {
             recordings,
             clock,
+            may_checkpoint: Arc::new(|| true),
             spool_dir,
+        }
+    }
+
+    /// The same, asking before each checkpoint: where the answer is no, it is left to a later one
+    /// and the spool goes on (D-5). What is sealed is saved in any case.
+    #[must_use]
+    pub fn with_gate(self, may_checkpoint: Gate) -> Self {
+        Self {
+            may_checkpoint,
+            ..self
         }
     }
 

@@ -77,7 +77,7 @@ impl Sessions {
             }
         };
         if runtime.is_in_doubt() {
-            self.look_for_latecomers(runtime);
+            self.doubt(runtime);
         }
         Err(failure)
     }

@@ -1,42 +1,66 @@
 //! What lands in a cluster after its session's end: a create that got no answer in time can still
 //! be done (C-10a).
 //!
-//! Invariant: what is found is put on record before it is removed, so that the sweep takes up
-//! what this cannot finish.
+//! Invariants: only the sweep looks, in the place that it keeps for one session's work, so that a
+//! look never runs beside another try at the same objects; what is found is put on record before
+//! it is removed.
 
 use super::Sessions;
 use super::attach::target_of;
-use super::runtime::Runtime;
+use super::runtime::{Runtime, lock};
 use crate::http::error::{ApiError, chain};
+use crate::ports::Elapsed;
 use crate::ports::cluster::{MadeObject, ObjectKind};
 use decisions::names::debug_container_name;
 use decisions::pod::PodFacts;
-use std::sync::Arc;
+use decisions::session::SessionId;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// An API server gives up on a request after a minute.
 const LANDS_WITHIN: Duration = Duration::from_secs(75);
-const LOOK_EVERY: Duration = Duration::from_secs(2);
+
+/// Openings that were given up while an API server may still have one of their requests.
+#[derive(Default)]
+pub(super) struct Doubts(Mutex<BTreeMap<SessionId, Doubt>>);
+
+struct Doubt {
+    runtime: Arc<Runtime>,
+    until: Elapsed,
+}
 
 impl Sessions {
-    /// Looks again and again, in the background, for what an opening may have made unseen.
-    pub(super) fn look_for_latecomers(self: &Arc<Self>, runtime: Arc<Runtime>) {
-        let this = Arc::clone(self);
-        tokio::spawn(async move {
-            let id = &runtime.session().id;
-            let until = this.clock.elapsed() + LANDS_WITHIN;
-            while this.clock.elapsed() < until && !runtime.abandoned.is_cancelled() {
-                this.clock
-                    .sleep_until(this.clock.elapsed() + LOOK_EVERY)
-                    .await;
-                // While its own end is at it, there is nothing to look for.
-                if this.runtimes.get(id).is_none()
-                    && let Err(error) = this.remove_latecomers(&runtime).await
-                {
-                    tracing::debug!(session = %id, error = %chain(&error), "not looked for");
-                }
+    /// From here on the sweep looks for what this opening may have made unseen.
+    pub(super) fn doubt(&self, runtime: Arc<Runtime>) {
+        let until = self.clock.elapsed() + LANDS_WITHIN;
+        let id = runtime.session().id.clone();
+        lock(&self.doubts.0).insert(id, Doubt { runtime, until });
+    }
+
+    /// The openings to look after; those of a lost tenure are the new owner's.
+    pub(crate) fn doubted(&self) -> Vec<Arc<Runtime>> {
+        let mut doubts = lock(&self.doubts.0);
+        doubts.retain(|_, doubt| !doubt.runtime.abandoned.is_cancelled());
+        doubts.values().map(|doubt| doubt.runtime.clone()).collect()
+    }
+
+    /// Looks once, and removes what is found. The last look is one that began when nothing could
+    /// land any more, and was answered.
+    pub(crate) async fn look_for_latecomers(&self, runtime: &Runtime) {
+        let id = &runtime.session().id;
+        if self.runtimes.get(id).is_some() {
+            return; // its own end is at it
+        }
+        let began = self.clock.elapsed();
+        match self.remove_latecomers(runtime).await {
+            Ok(()) => {
+                lock(&self.doubts.0).retain(|of, doubt| of != id || began < doubt.until);
             }
-        });
+            Err(error) => {
+                tracing::debug!(session = %id, error = %chain(&error), "not looked for");
+            }
+        }
     }
 
     async fn remove_latecomers(&self, runtime: &Runtime) -> Result<(), ApiError> {
@@ -56,10 +80,9 @@ impl Sessions {
                 uid: pod.metadata.uid,
             });
         }
-        if found.is_empty() {
-            return Ok(());
+        if !found.is_empty() {
+            tracing::warn!(session = %session.id, found = found.len(), "still there after the end");
         }
-        tracing::warn!(session = %session.id, found = found.len(), "landed after the end");
         for object in &found {
             self.store.note_object(object).await?;
         }

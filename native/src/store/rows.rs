@@ -4,6 +4,7 @@
 //! cannot be understood is an error that names row and column, never a guess.
 
 use crate::ports::StoreError;
+use crate::ports::store::Place;
 use decisions::session::{MountedVolume, Session, SessionId, UserRef};
 use jiff::Timestamp;
 use serde::Serialize;
@@ -94,6 +95,24 @@ pub(super) fn session(row: &Row) -> Result<Session, StoreError> {
         cleanup_notes: row.get("cleanup_notes")?,
         state: row.word("state")?,
     })
+}
+
+/// The rows as sessions. One that cannot be understood must not hide the others (W-3).
+pub(super) fn understood(rows: &[Row]) -> Vec<Session> {
+    let read = |row| {
+        session(row)
+            .inspect_err(|error| tracing::error!(%error, "a row was left out"))
+            .ok()
+    };
+    rows.iter().filter_map(read).collect()
+}
+
+/// Where a row stands among the unfinished, whether or not the rest of it can be understood;
+/// `None` where it has no deadline, and so stands last.
+pub(super) fn place(row: &Row) -> Option<Place> {
+    let expires_at = row.try_get::<_, Option<Timestamp>>("expires_at").ok()??;
+    let id = row.try_get("id").ok()?;
+    Some(Place { expires_at, id })
 }
 
 /// A one-word value (state, tier, mode…) as its column's text.

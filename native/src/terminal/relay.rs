@@ -8,6 +8,7 @@
 
 mod ending;
 mod timeouts;
+mod typing;
 
 use super::frames::{BadFrame, BrowserFrame, Notice};
 use super::handle::TerminalEvent;
@@ -20,6 +21,7 @@ use bytes::Bytes;
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::time::Duration;
+use typing::Answers;
 
 /// The most output that is read, recorded and sent at once.
 pub const BATCH: usize = 64 * 1024;
@@ -124,6 +126,7 @@ pub struct Relay {
     /// Since when each side owes an answer to a ping.
     browser_asked: Option<Elapsed>,
     shell_asked: Option<Elapsed>,
+    answers: Answers,
     reason: String,
     effects: VecDeque<Effect>,
 }
@@ -148,6 +151,7 @@ impl Relay {
             detached_since: Some(now),
             browser_asked: None,
             shell_asked: None,
+            answers: Answers::default(),
             reason: String::new(),
             effects: VecDeque::new(),
         };
@@ -312,6 +316,7 @@ impl Relay {
     /// There is a stream to the shell; the first, or one after another broke.
     pub fn shell_attached(&mut self, now: Elapsed) {
         self.shell = true;
+        self.forget_silence();
         self.to_shell = ShellQueue::default();
         if let Some(browser) = &mut self.browser {
             browser.told_no_shell = false;
@@ -350,6 +355,7 @@ impl Relay {
         if self.shell {
             self.shell_asked = None;
             self.timers.set(Timer::ShellGone, now + GONE);
+            self.shell_answered();
         }
     }
 
@@ -360,6 +366,7 @@ impl Relay {
         }
         self.to_shell = ShellQueue::default();
         self.timers.clear(Timer::ShellGone);
+        self.forget_silence();
         self.effects.push_back(Effect::DropShell);
         match self.phase {
             Phase::Open => {
@@ -370,38 +377,6 @@ impl Relay {
             Phase::Ending { .. } => self.finish(),
             Phase::Over => {}
         }
-    }
-
-    fn input(&mut self, now: Elapsed, text: String) {
-        if !self.shell {
-            let browser = self
-                .browser
-                .as_mut()
-                .filter(|browser| !browser.told_no_shell);
-            if let Some(browser) = browser {
-                browser.told_no_shell = true;
-                let message = "the shell is not connected; what was typed was not sent";
-                self.tell(&Notice::Error { message });
-            }
-            return;
-        }
-        // Whoever resizes and then types means the keys for the new size. A flood of both waits
-        // with its sizes, not with its keys.
-        if self.size_room_at(now) <= now
-            && let Some(size) = self.wanted_size.take()
-        {
-            self.timers.clear(Timer::Resize);
-            self.apply_size(now, size);
-        }
-        if self.launch != Launch::Done {
-            self.launch(now);
-        }
-        if text.is_empty() {
-            return;
-        }
-        self.active_at = now;
-        self.to_shell.stdin(text.as_bytes());
-        self.effects.push_back(Effect::Input(text.into()));
     }
 
     fn resize(&mut self, now: Elapsed, size: (u16, u16)) {

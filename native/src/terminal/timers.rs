@@ -17,6 +17,8 @@ pub enum Timer {
     BrowserGone,
     /// The shell's stream gave none for too long.
     ShellGone,
+    /// Nothing was heard from the shell's stream since somebody typed (qT29).
+    Answer,
     /// A size that came too soon after the one before is due (qT19).
     Resize,
     /// No size came: the shell is started with the usual one.
@@ -26,13 +28,14 @@ pub enum Timer {
 }
 
 impl Timer {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Deadline,
         Self::WarnFiveMinutes,
         Self::WarnOneMinute,
         Self::Ping,
         Self::BrowserGone,
         Self::ShellGone,
+        Self::Answer,
         Self::Resize,
         Self::FirstSize,
         Self::Exit,

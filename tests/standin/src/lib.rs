@@ -47,7 +47,7 @@ use tokio::net::TcpListener;
 pub use faults::{Fault, Faults, RequestFault, RequestMatch, StartFault};
 pub use inspect::{ObjectRef, StreamRef};
 pub use options::{AppSeed, DEBUG_IMAGE, Delays, OWN_AUDIENCE, Options};
-pub use rbac::{COPY_ROLE, LIVE_ROLE, Rule, rights_at_rest, workload_reads};
+pub use rbac::{COPY_ROLE, LIVE_ROLE, Rule, rights_at_rest};
 pub use stream::StreamMode;
 pub use world::LoggedRequest;
 

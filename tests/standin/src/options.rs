@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::patch::{PatchKind, apply};
-use crate::rbac::{MASTERS, Rule, User, rights_at_rest, workload_reads};
+use crate::rbac::{MASTERS, Rule, User, rights_at_rest};
 
 /// The digest-pinned reference of the debug image; it always "pulls" unless a fault says otherwise.
 pub const DEBUG_IMAGE: &str = "ghcr.io/hangar/tower-debug@sha256:\
@@ -70,8 +70,7 @@ impl Options {
     /// No namespaces and no workloads; the accounts are there.
     #[must_use]
     pub fn empty() -> Self {
-        let mut at_rest = rights_at_rest();
-        at_rest.extend(workload_reads());
+        let at_rest = rights_at_rest();
         let mint = Rule::new("", &["serviceaccounts/token"], &["create"]).named(&["breakglass"]);
         let account = |context: &str, user: User, rules: Vec<Rule>| Account {
             context: context.to_owned(),

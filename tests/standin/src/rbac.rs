@@ -119,6 +119,7 @@ pub(crate) fn cluster_role(name: &str) -> Option<Vec<Rule>> {
                 &["get", "patch", "update"],
             ),
             attach(),
+            Rule::new("policy", &["poddisruptionbudgets"], &["list"]),
         ]),
         COPY_ROLE => Some(vec![
             Rule::new("", &["pods"], &["get", "list", "watch", "create", "delete"]),
@@ -140,15 +141,6 @@ pub fn rights_at_rest() -> Vec<Rule> {
         ),
         Rule::new(RBAC, &["clusterroles"], &["bind"]).named(&[LIVE_ROLE, COPY_ROLE]),
         Rule::new("", &["pods", "namespaces"], &["get"]),
-    ]
-}
-
-/// What the read access of a Backstage installation adds: the owners of a pod and its budgets.
-#[must_use]
-pub fn workload_reads() -> Vec<Rule> {
-    vec![
-        Rule::new("apps", &["replicasets", "deployments"], &["get", "list"]),
-        Rule::new("policy", &["poddisruptionbudgets"], &["get", "list"]),
     ]
 }
 

@@ -92,8 +92,8 @@ async fn closing_a_stream_leaves_the_container_and_deleting_the_pod_kills_everyt
     let admin = Client::new(&standin, "admin");
     let mut shell = admin.attach(&pod, "debug-a").await.expect("a stream");
     press(&mut shell, "kept=yes; setsid sleep 1000 & sleep 1000 &\r").await;
-    press(&mut shell, "echo started\r").await;
-    read_until(&mut shell, "\nstarted").await;
+    press(&mut shell, "echo started-$((1 + 1))\r").await;
+    read_until(&mut shell, "started-2").await;
     drop(shell);
     until("the stream is gone", || standin.streams().is_empty()).await;
     let mut shell = admin

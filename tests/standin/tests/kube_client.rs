@@ -107,7 +107,7 @@ async fn a_whole_live_session_runs_through_the_real_client() {
         .expect("a stream");
     let mut keys = attached.stdin().expect("stdin");
     let mut output = attached.stdout().expect("stdout");
-    keys.write_all(b"echo $((40+2))\rexit\r")
+    keys.write_all(b"echo answer-$((40+2))\rexit\r")
         .await
         .expect("keys");
     let mut seen = String::new();
@@ -122,7 +122,7 @@ async fn a_whole_live_session_runs_through_the_real_client() {
     };
     let ended = tokio::time::timeout(std::time::Duration::from_secs(10), reading).await;
     assert!(ended.is_ok(), "the output never ended: {seen}");
-    assert!(seen.contains("\n42\r"), "{seen}");
+    assert!(seen.contains("answer-42\r"), "{seen}");
     let status = attached
         .take_status()
         .expect("a status")

@@ -107,6 +107,45 @@ async fn a_database_that_restarts_ends_nothing() {
     stand.assert_nothing_is_left().await;
 }
 
+#[tokio::test]
+async fn a_recording_is_saved_again_only_once_the_lease_can_be_renewed() {
+    let mut stand = Plan::new().own_postgres().start().await;
+    let open = stand.open().await;
+    let mut terminal = stand.attach(&open.id).await;
+    terminal.echo().await;
+    stand.pass(Duration::from_secs(11)).await;
+    stand
+        .until("a checkpoint", || checkpoints(&stand, &open.id) >= 2)
+        .await;
+    stand.own_postgres().stop().await.expect("Postgres stops");
+    // Longer than the lease: it could be another's by now.
+    stand.sidecar.clock.advance(Duration::from_secs(21));
+    let mut shown = terminal.echo().await;
+    let before = checkpoints(&stand, &open.id);
+    for _ in 0..6 {
+        stand.sidecar.clock.advance(Duration::from_secs(11));
+        shown = terminal.echo().await;
+    }
+    assert_eq!(checkpoints(&stand, &open.id), before, "no checkpoint");
+    let spool = std::fs::read_to_string(spool_of(&stand, &open.id)).expect("the spool");
+    assert!(spool.contains(&shown), "and the spool goes on");
+
+    stand
+        .own_postgres()
+        .start_again()
+        .await
+        .expect("Postgres starts");
+    // Renewed with the first, saved after the second.
+    stand.pass(Duration::from_secs(11)).await;
+    stand.pass(Duration::from_secs(11)).await;
+    stand
+        .until("a checkpoint", || checkpoints(&stand, &open.id) > before)
+        .await;
+    stand.end(&open.id).await;
+    let row = stand.ended(&open.id).await;
+    assert!(stand.recording(&row).contains(&shown));
+}
+
 /// A folder that cannot be used: a file has its name. (Permissions do not stop root.)
 struct Broken {
     folder: PathBuf,

@@ -1,7 +1,7 @@
 //! What happens beside a session while it opens: an end, a pod that goes, a cluster that goes, and
 //! answers that come late (C-10, C-10a).
 
-use crate::opening::{GRANT, has_debug_container, on};
+use crate::opening::{CONTAINER, GRANT, has_debug_container, on};
 use crate::stand::{Plan, Stand, request_for};
 use breakglass_tests::sidecar::call;
 use serde_json::Value;
@@ -169,7 +169,12 @@ async fn what_an_opening_left_in_a_cluster_that_went_away_is_removed_when_it_is_
     });
     let (pod, _) = stand.ready_pod();
     let (id, posting) = opening(&stand, &pod).await;
-    until_requested(&stand, "patch", "/ephemeralcontainers").await;
+    // Asked for is not yet done: a pod that was never touched is rightly not recycled.
+    stand
+        .until("the debug container", || {
+            stand.pods().iter().any(has_debug_container)
+        })
+        .await;
     stand.faults().apply(Fault::Unreachable { on: true });
     let ending = stand.end(&id).await;
     assert_eq!(ending.0, 200, "{}", ending.1);
@@ -184,45 +189,72 @@ async fn what_an_opening_left_in_a_cluster_that_went_away_is_removed_when_it_is_
 
     stand.faults().apply(Fault::Unreachable { on: false });
     stand.sweep().await;
-    stand
+    let row = stand
         .row_when(&id, "the clean-up", |row| row["cleanup_notes"].is_null())
         .await;
+    assert_eq!(row["recycled"], true);
     stand.assert_nothing_is_left().await;
 }
 
-fn deletes(stand: &Stand) -> usize {
-    let requests = stand.standin.requests();
-    let of_grants = |request: &&standin::LoggedRequest| {
-        request.verb == "delete" && request.path.contains("/rolebindings/")
-    };
-    requests.iter().filter(of_grants).count()
-}
-
-#[tokio::test]
-async fn a_grant_that_lands_after_the_end_does_not_stay() {
+/// An opening that is given up while the API server still has one of its requests.
+async fn given_up(verb: &str, resource: &str) -> (Stand, String, String) {
     let stand = Plan::new().start().await;
     stand
         .faults()
-        .apply(on(GRANT.0, GRANT.1, RequestFault::Late, 1));
-    let (pod, _) = stand.ready_pod();
+        .apply(on(verb, resource, RequestFault::Late, 1));
+    let (pod, uid) = stand.ready_pod();
     let (status, body) = stand.post("/v1/sessions", Some(&request_for(&pod))).await;
     assert_eq!(status, 503, "{body}");
     let id = body["error"]["session"].as_str().expect("an id").to_owned();
     stand.ended(&id).await;
     stand.assert_nothing_is_left().await;
-    let before = deletes(&stand);
-    // Only here does the API server do what it was asked for before.
-    stand.faults().release();
-    // It can be gone again before anybody looks: then its delete was asked for.
-    let landed = || !stand.grants().is_empty() || deletes(&stand) > before;
-    stand.until("the landing", landed).await;
-    stand
-        .until("the grant's removal", || stand.grants().is_empty())
-        .await;
+    (stand, id, uid)
+}
+
+/// Sweeps until what was found late is off the record again.
+async fn until_nothing_is_on_record(stand: &Stand, landed: impl Fn() -> bool) {
     let deadline = tokio::time::Instant::now() + crate::stand::SOON;
-    while stand.objects().await > 0 {
+    while !landed() || stand.objects().await > 0 {
         assert!(tokio::time::Instant::now() < deadline, "still on record");
         stand.sweep().await;
     }
+}
+
+#[tokio::test]
+async fn a_grant_that_lands_after_the_end_does_not_stay() {
+    let (stand, _, _) = given_up(GRANT.0, GRANT.1).await;
+    let deletes = || {
+        let requests = stand.standin.requests();
+        let of_grants = |request: &&standin::LoggedRequest| {
+            request.verb == "delete" && request.path.contains("/rolebindings/")
+        };
+        requests.iter().filter(of_grants).count()
+    };
+    let before = deletes();
+    // Only here does the API server do what it was asked for before.
+    stand.faults().release();
+    stand
+        .until("the landing", || !stand.grants().is_empty())
+        .await;
+    until_nothing_is_on_record(&stand, || deletes() > before).await;
+    stand.assert_nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn a_debug_container_that_lands_after_the_end_does_not_stay() {
+    let (stand, id, uid) = given_up(CONTAINER.0, CONTAINER.1).await;
+    assert!(stand.has_pod(&uid), "a pod that was not touched stays");
+    stand.faults().release();
+    stand
+        .until("the landing", || {
+            stand.pods().iter().any(has_debug_container)
+        })
+        .await;
+    until_nothing_is_on_record(&stand, || !stand.has_pod(&uid)).await;
+    let row = stand.row(&id).await;
+    assert_eq!(
+        (&row["recycled"], &row["cleanup_notes"]),
+        (&Value::Bool(true), &Value::Null)
+    );
     stand.assert_nothing_is_left().await;
 }

@@ -61,6 +61,38 @@ async fn a_stream_that_is_cut_only_detaches() {
 }
 
 #[tokio::test]
+async fn qt29_keys_for_a_stream_that_does_not_answer_are_refused_within_five_seconds() {
+    let stand = Plan::new().start().await;
+    let (open, mut terminal, _) = working(&stand).await;
+    let spooled = |text: &str| {
+        let spools = stand.spools();
+        let mut texts = spools.iter().map(std::fs::read_to_string);
+        texts.any(|it| it.is_ok_and(|it| it.contains(text)))
+    };
+    stand.faults().streams(StreamMode::HalfOpen);
+    terminal.type_in("x").await;
+    stand.until("the key", || spooled(r#""i", "x""#)).await;
+    for _ in 0..10 {
+        stand.pass(Duration::from_millis(500)).await;
+    }
+    let error = terminal.until_frame("error").await;
+    let message = error["message"].as_str().unwrap_or_default();
+    assert!(message.contains("does not answer"), "{error}");
+    terminal.type_in("never").await;
+
+    stand.faults().streams(StreamMode::Flowing);
+    stand
+        .until("a sign of life", || spooled("answers again"))
+        .await;
+    terminal.type_in("\u{15}").await;
+    terminal.echo().await;
+    assert!(!spooled("never"), "neither recorded nor sent");
+    stand.end(&open.id).await;
+    stand.ended(&open.id).await;
+    stand.assert_nothing_is_left().await;
+}
+
+#[tokio::test]
 async fn a_stream_without_a_sign_of_life_is_gone_after_thirty_seconds() {
     for mode in [StreamMode::HalfOpen, StreamMode::NoPong] {
         let stand = Plan::new().start().await;

@@ -237,12 +237,13 @@ impl Stand {
         row.expect("a count").get(0)
     }
 
-    /// The row once its end is over: nothing of the session runs here any more.
+    /// The row once its end is over: nothing of the session runs here any more. A row that was
+    /// read before that can be older than its outcome.
     pub(crate) async fn ended(&self, id: &str) -> Value {
-        self.row_when(id, "the end", |row| {
-            row["state"] == "ended" && !self.runs(id)
-        })
-        .await
+        self.row_when(id, "the end", |row| row["state"] == "ended")
+            .await;
+        self.until("the clean-up", || !self.runs(id)).await;
+        self.row(id).await
     }
 
     pub(crate) async fn row_when(

@@ -98,7 +98,10 @@ async fn the_oldest_table_is_taken_over_with_its_rows() {
             .len(),
         2
     );
-    assert_eq!(store.unfinished().await.expect("an answer"), [expected]);
+    assert_eq!(
+        store.unfinished(None, 500).await.expect("an answer").rows,
+        [expected]
+    );
     assert!(has_index(&world, "state").await);
     assert!(has_index(&world, "app, env").await);
 
@@ -281,7 +284,7 @@ async fn a_schema_of_its_own_is_used_where_backstage_divides_by_schema() {
     assert_eq!(world.text(place).await, "glide path");
     let elsewhere = world.process();
     assert!(
-        elsewhere.unfinished().await.is_err(),
+        elsewhere.unfinished(None, 500).await.is_err(),
         "the default schema has no table"
     );
 }

@@ -33,7 +33,7 @@ async fn everything_is_away(store: &dyn Store, session: &Session) {
     is_away(store.insert(&requested(), &NO_LIMITS)).await;
     is_away(store.get(id)).await;
     is_away(store.newest("shop", "dev", 50)).await;
-    is_away(store.unfinished()).await;
+    is_away(store.unfinished(None, 500)).await;
     is_away(store.unsettled(10)).await;
     for asked in one_of_each(session, minute(1)) {
         is_away(breakglass::fakes::store_contract::claim(store, &asked)).await;

@@ -32,6 +32,15 @@ pub(crate) fn cargo(root: &Path, arguments: &[&str]) -> Command {
     let name = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = program(root, name);
     command.args(arguments);
+    // What cargo tells this program of its own package must not reach another cargo: a build
+    // script that watches it (ring's) would be run again, and all that rests on it built again,
+    // at each change between `cargo xtask` and plain cargo.
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
+            command.env_remove(&name);
+        }
+    }
     command
 }
 

@@ -245,6 +245,13 @@ fn unit(root: &Path, count: &mut Count) -> Result<(), String> {
     tests(
         &mut cargo(root, &["test", "-p", "decisions", "--test", "vectors"]),
         count,
+    )?;
+    tests(
+        &mut cargo(
+            root,
+            &["test", "-p", "breakglass-tests", "--test", "policy_cases"],
+        ),
+        count,
     )
 }
 
@@ -300,7 +307,11 @@ fn integration(root: &Path, name: &str, count: &mut Count) -> Result<(), String>
 }
 
 fn standin(root: &Path, count: &mut Count) -> Result<(), String> {
-    install::node_packages(root)?;
+    // The stand-in itself first: what it promises the other tests rest on.
+    tests(
+        &mut cargo(root, &["test", "-p", "standin", "--test", "*"]),
+        count,
+    )?;
     demo::build(root)?;
     for name in ["kube_on_standin", "sidecar", "sidecar_logs", "sessions"] {
         integration(root, name, count)?;
@@ -333,7 +344,11 @@ fn real_cluster(root: &Path, count: &mut Count) -> Result<(), String> {
 }
 
 fn on_cluster(root: &Path, dir: &Path, count: &mut Count) -> Result<(), String> {
-    for name in ["rbac_on_a_real_cluster", "session_on_a_real_cluster"] {
+    for name in [
+        "rbac_on_a_real_cluster",
+        "session_on_a_real_cluster",
+        "policies_on_a_real_cluster",
+    ] {
         let mut command = cargo(root, &["test", "-p", "breakglass-tests", "--test", name]);
         command
             .args(["--", "--test-threads=1"])

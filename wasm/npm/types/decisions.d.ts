@@ -302,7 +302,7 @@ export type NoteForm = {
 export type Parsed<T> = { "value": T } | { "problems": Array<Problem> };
 
 /**
- * A permission that Backstage answered ALLOW for the session's app (B-3). Nothing else counts (S-12).
+ * A permission that Backstage answered ALLOW for the session's app (B-3); no other counts (S-12).
  */
 export type Permission = "request" | "self" | "approve" | "terminate";
 

@@ -57,18 +57,6 @@ impl FakeCluster {
         };
         tokio::time::timeout(bound, waiting).await.ok().flatten()
     }
-
-    /// Makes a copy pod (C-8, C-12).
-    pub async fn create_copy_pod(
-        &self,
-        session: &SessionId,
-        pod: &Value,
-    ) -> Result<MadeObject, ClusterError> {
-        let (session, pod) = (session.clone(), pod.clone());
-        self.step(Step::CreateCopyPod, move |state| {
-            state.create_copy(&session, pod)
-        })
-    }
 }
 
 impl State {
@@ -310,6 +298,17 @@ impl Cluster for FakeCluster {
         let (pod, container) = (pod.clone(), container.clone());
         self.step(Step::AddDebugContainer, move |state| {
             state.add(&pod, &container)
+        })
+    }
+
+    async fn create_copy_pod(
+        &self,
+        session: &SessionId,
+        pod: &Value,
+    ) -> Result<MadeObject, ClusterError> {
+        let (session, pod) = (session.clone(), pod.clone());
+        self.step(Step::CreateCopyPod, move |state| {
+            state.create_copy(&session, pod)
         })
     }
 

@@ -4,11 +4,11 @@ use super::{Call, FakeStore, tables};
 use crate::ports::StoreError;
 use crate::ports::cluster::MadeObject;
 use crate::ports::store::{
-    Claimed, HeldObject, Inserted, Lease, OpenedFacts, Outcome, SavedRecording, Store,
+    Claimed, HeldObject, Inserted, Lease, OpenedFacts, Outcome, Page, Place, SavedRecording, Store,
 };
 use async_trait::async_trait;
 use decisions::limits::Limits;
-use decisions::session::{Session, SessionId, State};
+use decisions::session::{Session, SessionId};
 use decisions::transition::{Approve, Claim, Deny, End, Extend, Review, Start};
 use std::cmp::Reverse;
 use std::sync::atomic::Ordering;
@@ -69,9 +69,9 @@ impl Store for FakeStore {
         .await
     }
 
-    async fn unfinished(&self) -> Result<Vec<Session>, StoreError> {
+    async fn unfinished(&self, after: Option<&Place>, limit: u32) -> Result<Page, StoreError> {
         self.call(Call::Unfinished, |tables| {
-            Ok(tables.list(|row| row.state != State::Ended, |row| row.expires_at))
+            Ok(tables.unfinished(after, limit))
         })
         .await
     }

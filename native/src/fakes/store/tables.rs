@@ -7,6 +7,7 @@ use crate::ports::cluster::MadeObject;
 use crate::ports::store::{
     Claimed, HeldObject, Inserted, Lease, OpenedFacts, Outcome, SavedRecording,
 };
+use crate::ports::store::{Page, Place};
 use crate::ports::{Elapsed, StoreError};
 use crate::store::LEASE_SECONDS;
 use decisions::limits::{Limits, OpenCounts, check_limits, is_open};
@@ -117,6 +118,29 @@ impl Tables {
         let mut found: Vec<Session> = rows.filter(|row| of(row)).cloned().collect();
         found.sort_by_key(|row| (key(row), row.id.clone()));
         found
+    }
+
+    /// Rows that cannot be understood take up room like any other.
+    pub(super) fn unfinished(&self, after: Option<&Place>, limit: u32) -> Page {
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        let place = |row: &Session| Place {
+            expires_at: row.expires_at,
+            id: row.id.to_string(),
+        };
+        let open = self.rows.values().filter(|row| row.state != State::Ended);
+        let behind = open.filter(|row| after.is_none_or(|after| place(row) > *after));
+        let mut found: Vec<&Session> = behind.collect();
+        found.sort_by_key(|row| place(row));
+        found.truncate(limit);
+        let last = found.last().filter(|_| found.len() == limit);
+        Page {
+            next: last.map(|row| place(row)),
+            rows: found
+                .into_iter()
+                .filter(|row| !self.spoiled.contains(&row.id))
+                .cloned()
+                .collect(),
+        }
     }
 
     pub(super) fn claim(&mut self, claim: &Claim) -> Claimed {

@@ -118,7 +118,7 @@ async fn while_it_is_away_every_process_is_told_so() {
     let store = owner(&world).await;
     world.first.set_away(true);
     is_away(store.ping().await);
-    is_away(store.unfinished().await);
+    is_away(store.unfinished(None, 500).await);
     is_away(store.get(&new_id()).await);
     is_away(world.process().take_or_renew_lease().await);
     world.first.set_away(false);
@@ -161,7 +161,7 @@ async fn a_row_that_cannot_be_understood_hides_no_other() {
         store.get(&bad.id).await,
         Err(StoreError::Unreadable { .. })
     ));
-    let unfinished = store.unfinished().await.expect("the others");
+    let unfinished = store.unfinished(None, 500).await.expect("the others").rows;
     assert_eq!(unfinished, [good]);
     assert_eq!(store.rows().len(), 2);
     assert!(store.held().is_empty());

@@ -142,7 +142,11 @@ async fn follow(store: &dyn Store, steps: &[Step]) {
     for model in &models {
         assert_eq!(row(store, model).await, *model);
     }
-    let unfinished = store.unfinished().await.expect("the store answers");
+    let unfinished = store
+        .unfinished(None, 500)
+        .await
+        .expect("the store answers")
+        .rows;
     for model in &models {
         let listed = unfinished.iter().any(|row| row.id == model.id);
         assert_eq!(listed, model.state != State::Ended, "{model:?}");

@@ -5,7 +5,7 @@ use super::{
     row, start, stored,
 };
 use crate::ports::Store;
-use crate::ports::store::Inserted;
+use crate::ports::store::{Inserted, Place};
 use decisions::limits::{LimitName, LimitRefusal, Limits};
 use decisions::session::{Session, SessionId, State};
 use futures_util::future::join_all;
@@ -300,13 +300,68 @@ pub async fn the_unfinished_come_by_their_deadline(world: &dyn World) {
         .await
         .expect("the store answers");
 
-    let found = store.unfinished().await.expect("the store answers");
+    let found = every_page(&*store, 500).await;
     let ours = [&waiting.id, &active.id, &approved.id, &ended.id];
     let found: Vec<_> = ids(&found)
         .into_iter()
         .filter(|id| ours.contains(id))
         .collect();
     assert_eq!(found, [&active.id, &approved.id, &waiting.id]);
+}
+
+/// W-3: what one pass cannot take, the next takes up, oldest deadline first, and none starves.
+pub async fn the_unfinished_come_in_pages_that_leave_none_out(world: &dyn World) {
+    let store = owner(world).await;
+    let mut ours = Vec::new();
+    for minutes in [3, 1, 2, 1, 5, 4, 1] {
+        let mut row = opened();
+        row.expires_at += jiff::SignedDuration::from_mins(minutes);
+        ours.push(stored(&*store, row).await);
+    }
+    ours.sort_by_key(|row| (row.expires_at, row.id.to_string()));
+    let expected = ids(&ours);
+    for limit in [1, 2, 3, 7, 500] {
+        let found = every_page(&*store, limit).await;
+        let found = ids(&found);
+        let found: Vec<_> = found
+            .into_iter()
+            .filter(|it| expected.contains(it))
+            .collect();
+        assert_eq!(found, expected, "{limit} a page");
+    }
+
+    // A place outlives the row that it was behind.
+    let place = Place {
+        expires_at: ours[1].expires_at,
+        id: ours[1].id.to_string(),
+    };
+    let gone = end(&ours[1], State::Active, "user:default/bob", minute(1));
+    claim(&*store, &gone.into())
+        .await
+        .expect("the store answers");
+    let behind = store.unfinished(Some(&place), 500).await;
+    let behind = behind.expect("the store answers").rows;
+    let behind: Vec<_> = ids(&behind)
+        .into_iter()
+        .filter(|it| expected.contains(it))
+        .collect();
+    assert_eq!(behind, expected[2..]);
+}
+
+/// Page by page; each within its bound.
+async fn every_page(store: &dyn Store, limit: u32) -> Vec<Session> {
+    let mut found = Vec::new();
+    let mut after = None;
+    loop {
+        let page = store.unfinished(after.as_ref(), limit).await;
+        let page = page.expect("the store answers");
+        assert!(page.rows.len() <= limit as usize);
+        found.extend(page.rows);
+        match page.next {
+            Some(next) => after = Some(next),
+            None => return found,
+        }
+    }
 }
 
 /// C-17: somebody else's active session on the same pod keeps it from being recycled.

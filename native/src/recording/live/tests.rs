@@ -5,6 +5,7 @@ use crate::ports::{Clock, Recordings};
 use crate::recording::{Header, read_event};
 use bytes::Bytes;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tempfile::TempDir;
 
 const KEY: &str = "payments/prod/abcdefghijkl.cast";
@@ -215,6 +216,36 @@ async fn recording_goes_on_while_the_store_is_away() {
     live.checkpoint().await.unwrap();
     assert_eq!(last_event(&world.versions(2).await[1]).data, "two");
     assert_eq!(live.unsaved_for(world.clock.elapsed()), None);
+}
+
+#[tokio::test]
+async fn no_checkpoint_is_saved_while_the_gate_is_shut_and_the_end_is_saved_all_the_same() {
+    let mut world = World::new();
+    let open = Arc::new(AtomicBool::new(true));
+    let asked = Arc::clone(&open);
+    world.recorder = world
+        .recorder
+        .with_gate(Arc::new(move || asked.load(Ordering::SeqCst)));
+    let live = world.started().await;
+    open.store(false, Ordering::SeqCst);
+    live.output(world.clock.elapsed(), b"meanwhile").unwrap();
+    world.pass(61).await;
+    live.checkpoint().await.unwrap();
+    assert_eq!(world.store.puts(), 1, "the header alone");
+    assert!(
+        file(&world.spool_dir())
+            .unwrap()
+            .ends_with(b"meanwhile\"]\n")
+    );
+    assert!(live.unsaved_for(world.clock.elapsed()).is_some());
+
+    open.store(true, Ordering::SeqCst);
+    world.pass(11).await;
+    assert!(world.versions(2).await[1].ends_with(b"meanwhile\"]\n"));
+    open.store(false, Ordering::SeqCst);
+    live.output(world.clock.elapsed(), b"the end").unwrap();
+    live.seal().await.unwrap();
+    assert!(world.versions(3).await[2].ends_with(b"the end\"]\n"));
 }
 
 #[tokio::test]

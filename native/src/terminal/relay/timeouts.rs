@@ -80,6 +80,7 @@ impl Relay {
                 Some(wait) => self.timers.set(timer, wait),
                 None => self.shell_closed(),
             },
+            Timer::Answer => self.doubt(now),
             Timer::Resize => {
                 if let Some(size) = self.wanted_size.take() {
                     self.resize(now, size);

@@ -1,6 +1,7 @@
 //! Cargo, asked for what it built instead of guessed at: a target folder may lie anywhere.
 
 use super::BindingsError;
+use crate::run::cargo;
 use serde::Deserialize;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -137,10 +138,4 @@ fn run(mut command: Command, arguments: &[&str]) -> Result<(), BindingsError> {
             command: arguments.join(" "),
         })
     }
-}
-
-fn cargo(root: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.current_dir(root).args(arguments);
-    command
 }

@@ -69,3 +69,78 @@ fn sides_that_could_not_answer_while_the_machine_slept_get_a_chance_to() {
         "the browser did not take it"
     );
 }
+
+/// The first error that the browser was told, and after how long.
+fn told_after(world: &mut World, alive: bool) -> Option<Duration> {
+    let typed = world.now;
+    while world.now.since(typed) < Duration::from_secs(29) {
+        world.pass(Duration::from_millis(100), alive);
+        if world
+            .notices
+            .iter()
+            .any(|it| it.contains("does not answer"))
+        {
+            return Some(world.now.since(typed));
+        }
+    }
+    None
+}
+
+#[test]
+fn qt29_who_types_to_a_stream_that_does_not_answer_knows_within_five_seconds() {
+    let mut world = World::open();
+    world.types("a");
+    let after = told_after(&mut world, false).expect("it is told");
+    assert!(after <= Duration::from_secs(5), "{after:?}");
+    assert!(world.pings >= 1, "asked first");
+    world.forget();
+
+    // Nothing more is taken, and nothing is said twice.
+    world.types("b");
+    world.settle();
+    assert_eq!((&world.recorded, &world.notices), (&vec![], &vec![]));
+    assert!(!world.shell.contains(&"stdin b".to_owned()));
+
+    // A sign of life is enough to go on; the next silence is told anew.
+    world.relay.shell_alive(world.now);
+    world.types("c");
+    world.settle();
+    assert_eq!(
+        world.recorded,
+        ["m the stream to the shell answers again", "i c"]
+    );
+    assert!(world.shell.contains(&"stdin c".to_owned()));
+    assert!(told_after(&mut world, false).is_some());
+}
+
+#[test]
+fn qt29_a_shell_that_prints_nothing_is_not_a_stream_that_does_not_answer() {
+    let mut world = World::open();
+    for _ in 0..3 {
+        world.types("a password\n");
+        assert_eq!(told_after(&mut world, true), None);
+    }
+    assert_eq!(world.told, []);
+}
+
+#[test]
+fn qt29_whoever_attaches_to_a_silent_stream_is_told_at_the_first_key() {
+    let mut world = World::open();
+    world.types("a");
+    told_after(&mut world, false).expect("it is told");
+    world.relay.browser_attached(world.now);
+    world.settle();
+    world.forget();
+    world.types("b");
+    world.settle();
+    assert_eq!(world.notices.len(), 1, "{:?}", world.notices);
+    // Another stream starts with a clean slate.
+    world.relay.shell_closed();
+    world.relay.shell_attached(world.now);
+    world.settle();
+    world.forget();
+    world.types("c");
+    world.settle();
+    assert!(world.notices.is_empty());
+    assert!(world.shell.contains(&"stdin c".to_owned()));
+}

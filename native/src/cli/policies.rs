@@ -1,0 +1,31 @@
+//! `breakglass policies …`: the toolkit around the clusters' fences (P-2, P-5, P-6).
+
+mod diff;
+mod eval;
+mod lint;
+mod render;
+
+use super::failure::Failure;
+use clap::Subcommand;
+
+#[derive(Subcommand)]
+pub(super) enum PoliciesCommand {
+    /// Writes a cluster's policies and rights into a folder, for Git and Argo CD
+    Render(render::Render),
+    /// Compares what is rendered with what the cluster has; exit 0 same, 1 differs, 2 cannot say
+    Diff(diff::Diff),
+    /// Judges a request by policies, offline; exit 0 allowed, 1 denied, 2 cannot be evaluated
+    Eval(eval::EvalOptions),
+    /// Says what is wrong with policies; exit 0 no error, 1 errors found, 2 a file was not read
+    Lint(lint::LintOptions),
+}
+
+/// Runs the command that the arguments name.
+pub(super) fn run(command: PoliciesCommand) -> Result<(), Failure> {
+    match command {
+        PoliciesCommand::Render(arguments) => render::run(&arguments),
+        PoliciesCommand::Diff(arguments) => super::serve::in_runtime(diff::run(arguments)),
+        PoliciesCommand::Eval(options) => eval::run(&options),
+        PoliciesCommand::Lint(options) => lint::run(&options),
+    }
+}

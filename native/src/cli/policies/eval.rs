@@ -1,0 +1,189 @@
+//! `breakglass policies eval`: what policies say of a request, without a cluster (P-6).
+//!
+//! Invariant: exit 0 only where every policy could be evaluated and none refuses. What is printed
+//! is the whole answer; the exit code is its one word.
+
+use super::super::failure::Failure;
+use super::super::print;
+use clap::{Args, ValueEnum};
+use policies::cel::KubernetesVersion;
+use policies::eval::{Decision, Denial, Judgement, Outcome, PolicySet, Request, Rule, Verdict};
+use policies::model::Policy;
+use policies::source::limits;
+use serde_json::{Value, json};
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+#[derive(Args)]
+pub(in crate::cli) struct EvalOptions {
+    /// Files of policies and bindings; other objects in them are left out
+    #[arg(long, required = true, num_args = 1.., value_name = "FILE")]
+    policy: Vec<PathBuf>,
+    /// The request: an AdmissionReview, or `object`, `oldObject`, `userInfo` …; `-` is stdin
+    #[arg(long, value_name = "FILE")]
+    request: PathBuf,
+    /// How the answer is printed
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    /// The release of Kubernetes whose expressions are meant, from 1.30 to 1.37
+    #[arg(long, default_value = "1.34", value_parser = release)]
+    kubernetes: KubernetesVersion,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Format {
+    /// For people
+    Text,
+    /// For programs
+    Json,
+}
+
+fn release(text: &str) -> Result<KubernetesVersion, String> {
+    text.strip_prefix("1.")
+        .and_then(|minor| minor.parse().ok())
+        .and_then(KubernetesVersion::new)
+        .ok_or_else(|| "a release from 1.30 to 1.37 is wanted".to_owned())
+}
+
+pub(in crate::cli) fn run(options: &EvalOptions) -> Result<(), Failure> {
+    let judgement = judged(options)?;
+    print(&match options.format {
+        Format::Text => text(&judgement),
+        Format::Json => format!("{:#}", as_json(&judgement)),
+    })?;
+    match judgement.decision() {
+        Decision::Allowed => Ok(()),
+        Decision::Denied => Err(Failure::Local("the request is denied".to_owned())),
+        Decision::Undecided => Err(cannot("a policy could not be evaluated")),
+    }
+}
+
+fn cannot(why: &str) -> Failure {
+    Failure::Usage(format!("cannot say what becomes of the request: {why}"))
+}
+
+fn judged(options: &EvalOptions) -> Result<Judgement, Failure> {
+    let mut documents = Vec::new();
+    for path in &options.policy {
+        let (name, bytes) = read(path)?;
+        let parsed =
+            Policy::parse_all(&name, &bytes).map_err(|error| cannot(&error.to_string()))?;
+        documents.extend(parsed);
+    }
+    let set = PolicySet::new(documents, options.kubernetes)
+        .map_err(|error| cannot(&error.to_string()))?;
+    if set.is_empty() {
+        return Err(cannot("there is no policy in these files"));
+    }
+    let (name, bytes) = read(&options.request)?;
+    let request = Request::parse(&name, &bytes).map_err(|error| cannot(&error.to_string()))?;
+    Ok(set.judge(&request, None))
+}
+
+/// A file's name and content, or one byte more than is taken.
+fn read(path: &Path) -> Result<(String, Vec<u8>), Failure> {
+    let name = path.display().to_string();
+    let failed = |error: std::io::Error| cannot(&format!("cannot read `{name}`: {error}"));
+    let mut source: Box<dyn Read> = match path == Path::new("-") {
+        true => Box::new(std::io::stdin().lock()),
+        false => Box::new(File::open(path).map_err(failed)?),
+    };
+    let mut bytes = Vec::new();
+    let most = limits::BYTES as u64 + 1;
+    source
+        .by_ref()
+        .take(most)
+        .read_to_end(&mut bytes)
+        .map_err(failed)?;
+    Ok((name, bytes))
+}
+
+fn word(decision: Decision) -> &'static str {
+    match decision {
+        Decision::Allowed => "allowed",
+        Decision::Denied => "denied",
+        Decision::Undecided => "undecided",
+    }
+}
+
+fn text(judgement: &Judgement) -> String {
+    let mut lines = vec![word(judgement.decision()).to_owned()];
+    if let Some((verdict, denial)) = judgement.denial() {
+        lines.push(format!("  {} ({})", verdict.told(denial), denial.reason));
+    }
+    for verdict in &judgement.verdicts {
+        let by = match &verdict.binding {
+            Some(binding) => format!("`{}` by `{binding}`", verdict.policy),
+            None => format!("`{}`, as if a binding denied", verdict.policy),
+        };
+        lines.push(format!("{by}: {}", said(&verdict.outcome)));
+    }
+    lines.join("\n")
+}
+
+fn said(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::NotMatched(why) => format!("does not match: {why}"),
+        Outcome::Skipped(rule) => format!("does not apply: {} is false", named(rule)),
+        Outcome::Allowed => "allows".to_owned(),
+        Outcome::Denied(denial) => format!("denies: {}", because(denial)),
+        Outcome::Noted(denial) => format!("would deny, and only notes: {}", because(denial)),
+        Outcome::Undecided(why) => format!("cannot be evaluated: {why}"),
+    }
+}
+
+fn because(denial: &Denial) -> String {
+    let how = if denial.error {
+        "failed"
+    } else {
+        "does not hold"
+    };
+    format!("{} {how}: {}", named(&denial.rule), denial.message)
+}
+
+fn named(rule: &Rule) -> String {
+    match rule {
+        Rule::Condition(at, name) => format!("matchConditions[{at}] `{name}`"),
+        Rule::Validation(at) => format!("validations[{at}]"),
+        Rule::AuditAnnotation(at, key) => format!("auditAnnotations[{at}] `{key}`"),
+        Rule::Budget => "the validations' budget".to_owned(),
+    }
+}
+
+fn as_json(judgement: &Judgement) -> Value {
+    let told = judgement
+        .denial()
+        .map(|(verdict, denial)| json!({"message": verdict.told(denial), "reason": denial.reason}));
+    let verdicts: Vec<Value> = judgement.verdicts.iter().map(verdict_json).collect();
+    json!({"decision": word(judgement.decision()), "told": told, "verdicts": verdicts})
+}
+
+fn verdict_json(verdict: &Verdict) -> Value {
+    let mut object = json!({"policy": verdict.policy, "binding": verdict.binding});
+    let (outcome, rest) = match &verdict.outcome {
+        Outcome::NotMatched(why) => ("not matched", json!({"why": why})),
+        Outcome::Skipped(rule) => ("skipped", json!({"rule": named(rule)})),
+        Outcome::Allowed => ("allowed", json!({})),
+        Outcome::Denied(denial) => ("denied", denial_json(denial)),
+        Outcome::Noted(denial) => ("noted", denial_json(denial)),
+        Outcome::Undecided(why) => ("undecided", json!({"why": why})),
+    };
+    if let (Value::Object(object), Value::Object(rest)) = (&mut object, rest) {
+        object.insert("outcome".to_owned(), outcome.into());
+        object.extend(rest);
+    }
+    object
+}
+
+fn denial_json(denial: &Denial) -> Value {
+    json!({
+        "rule": named(&denial.rule),
+        "message": denial.message,
+        "reason": denial.reason,
+        "error": denial.error,
+    })
+}
+
+#[cfg(test)]
+mod tests;

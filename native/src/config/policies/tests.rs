@@ -1,0 +1,162 @@
+use super::super::ConfigError;
+use super::super::check::parse;
+use super::*;
+use serde_json::{Value, json};
+
+fn image(of: &str) -> String {
+    format!("ghcr.io/hangar/tower-debug@sha256:{}", of.repeat(64))
+}
+
+fn file() -> Value {
+    json!({
+        "socket": "/run/breakglass/api.sock",
+        "spool": "/var/lib/breakglass/spool",
+        "recordings": { "folder": { "path": "/var/lib/breakglass/recordings" } },
+        "debugImages": [image("a")],
+        "clusters": { "home-1": { "inCluster": {} }, "dev-1": { "kubeconfig": {} } },
+        "groundClusters": ["dev-1"],
+        "policies": {
+            "clusters": {
+                "home-1": { "backend": "system:serviceaccount:backstage:breakglass" },
+                "dev-1": { "backend": "backstage@hangar.example" },
+            },
+            "operators": ["platform:oncall"],
+            "imageSigning": {
+                "glob": "ghcr.io/hangar/tower-debug*",
+                "issuer": "https://token.actions.githubusercontent.com",
+                "subject": "https://github.com/hangar/image/.github/workflows/r.yml@refs/heads/main",
+            },
+        },
+    })
+}
+
+fn read(change: impl FnOnce(&mut Value)) -> Result<Config, ConfigError> {
+    let mut value = file();
+    change(&mut value);
+    parse(value, &|_| None)
+}
+
+#[track_caller]
+fn check(change: impl FnOnce(&mut Value), expected: &[&str]) {
+    let problems = match read(change) {
+        Ok(_) => Vec::new(),
+        Err(ConfigError::Problems(problems)) => problems,
+        Err(error) => panic!("{error}"),
+    };
+    assert_eq!(problems.len(), expected.len(), "{problems:#?}");
+    for (problem, part) in problems.iter().zip(expected) {
+        assert!(problem.contains(part), "{problem} does not say {part}");
+    }
+}
+
+#[test]
+fn a_fence_is_the_clusters_own_and_shares_the_sidecars_settings() {
+    let config = read(|_| {}).expect("usable");
+    let home = config.fence("home-1").expect("a fence").fence;
+    assert_eq!(home.tier, Tier::Flight);
+    assert_eq!(
+        home.backend.to_string(),
+        "system:serviceaccount:backstage:breakglass"
+    );
+    assert_eq!(
+        (home.installation.as_str(), home.debug_images),
+        ("tower", vec![image("a")])
+    );
+    assert_eq!(home.kyverno.len(), 3);
+    assert_eq!(
+        config.fence("dev-1").expect("a fence").fence.tier,
+        Tier::Ground
+    );
+    assert!(matches!(
+        config.fence("prod"),
+        Err(FenceError::NoCluster(_))
+    ));
+}
+
+#[test]
+fn a_tier_that_is_written_wins() {
+    let config = read(|file| {
+        file["policies"]["clusters"]["dev-1"]["tier"] = json!("flight");
+        file["policies"]["clusters"]["home-1"]["tier"] = json!("ground");
+    });
+    let config = config.expect("usable");
+    assert_eq!(
+        config.fence("dev-1").expect("a fence").fence.tier,
+        Tier::Flight
+    );
+    assert_eq!(
+        config.fence("home-1").expect("a fence").fence.tier,
+        Tier::Ground
+    );
+}
+
+#[test]
+fn without_the_section_the_sidecar_runs_and_nothing_is_rendered() {
+    let config = read(|file| {
+        file.as_object_mut().expect("a map").remove("policies");
+    });
+    assert!(matches!(
+        config.expect("usable").fence("home-1"),
+        Err(FenceError::NoSection)
+    ));
+}
+
+#[test]
+fn the_job_and_the_application_are_the_configured_ones() {
+    let config = read(|file| {
+        file["policies"]["bucketJob"] = json!({
+            "cluster": "home-1", "namespace": "backstage", "image": image("c"),
+            "endpoint": "https://o.example", "adminSecret": "a", "keySecret": "k",
+        });
+        file["policies"]["argoCd"] = json!({ "repository": "https://g.example", "path": "c/" });
+    });
+    let config = config.expect("usable");
+    let home = config.fence("home-1").expect("a fence").fence;
+    let job = home.bucket.expect("a job");
+    assert_eq!(
+        (job.bucket.as_str(), job.days),
+        ("tower-breakglass-v2", 365)
+    );
+    assert_eq!(home.application.expect("an Application").path, "c/home-1");
+    assert!(
+        config
+            .fence("dev-1")
+            .expect("a fence")
+            .fence
+            .bucket
+            .is_none()
+    );
+}
+
+#[test]
+fn what_cannot_work_is_told_with_its_key() {
+    check(|_| {}, &[]);
+    check(
+        |file| file["policies"]["clusters"]["other"] = json!({ "backend": "x" }),
+        &["`other`"],
+    );
+    check(
+        |file| file["policies"]["clusters"]["dev-1"]["backend"] = json!(""),
+        &["policies.clusters.dev-1.backend"],
+    );
+    check(
+        |file| file["policies"]["kyverno"] = json!(["kyverno"]),
+        &["policies.kyverno[0]"],
+    );
+    check(
+        |file| file["policies"]["imageSigning"]["glob"] = json!("ghcr.io/hangar/other*"),
+        &["does not cover `debugImages[0]`"],
+    );
+    for glob in ["*", "ghcr.io/hangar/tower-debug", "ghcr.io/*/tower-debug*"] {
+        let change = |file: &mut Value| file["policies"]["imageSigning"]["glob"] = json!(glob);
+        check(change, &["a beginning and then one `*`"]);
+    }
+    check(
+        |file| file["policies"]["imageSigning"]["subject"] = json!("https://x/workflows/*"),
+        &["compared exactly"],
+    );
+    check(
+        |file| file["policies"]["unknown"] = json!(1),
+        &["`policies.unknown`"],
+    );
+}

@@ -1,0 +1,329 @@
+//! The functions.
+
+use super::check;
+
+const STRINGS: &[(&str, &str)] = &[
+    ("'héllo'.size()", "5"),
+    (
+        "size('héllo') + size([1]) + size({'a': 1}) + size(b'abc')",
+        "10",
+    ),
+    ("size(1)", "! no such overload"),
+    (
+        "'abc'.startsWith('ab') && 'abc'.endsWith('bc') && 'abc'.contains('b')",
+        "true",
+    ),
+    ("'abc'.matches('^a.c$') && matches('abc', 'b')", "true"),
+    (
+        "'abc'.matches('(')",
+        "!! error parsing regexp: the pattern is not one",
+    ),
+    (
+        "'abc'.matches(['('][0])",
+        "! error parsing regexp: the pattern is not one",
+    ),
+    ("'٣'.matches('^\\\\d$') || 'é'.matches('^\\\\w$')", "false"),
+    ("'a\\n'.matches('^a$')", "false"),
+    ("'a-b'.matches('^[a-z[.-]+$')", "true"),
+    ("'a{'.matches('^a{$') && 'aa'.matches('^a{2}$')", "true"),
+    (
+        "'a'.matches('a{1001}')",
+        "!! error parsing regexp: invalid repeat count: `{1001}`",
+    ),
+    (
+        "'a'.matches('(?x) a')",
+        "!! `(?x` in a pattern is not supported by this engine",
+    ),
+    (
+        "'a'.matches('\\\\Qa')",
+        "!! `\\Q` in a pattern is not supported by this engine",
+    ),
+    ("'a b'.matches('[[:alpha:]] \\\\bb\\\\b')", "true"),
+    ("'héllo'.charAt(1) + 'a'.charAt(1)", "\"é\""),
+    ("'a'.charAt(2)", "! index out of range: 2"),
+    ("'héllo'.indexOf('l')", "2"),
+    ("'héllo'.indexOf('l', 3)", "3"),
+    ("'héllo'.indexOf('z')", "-1"),
+    ("'a'.indexOf('a', 5)", "! index out of range: 5"),
+    ("'héllo'.lastIndexOf('l')", "3"),
+    ("'héllo'.lastIndexOf('l', 2)", "2"),
+    ("'aéa'.lastIndexOf('a', 0)", "0"),
+    ("'aéaé'.lastIndexOf('éa', 1)", "1"),
+    ("'AbÉ'.lowerAscii() + 'aé'.upperAscii()", "\"abÉAé\""),
+    ("'a-b-c'.replace('-', '+')", "\"a+b+c\""),
+    ("'a-b-c'.replace('-', '+', 1)", "\"a+b-c\""),
+    ("'ab'.replace('', '_')", "\"_a_b_\""),
+    ("'a,b,c'.split(',')", "[\"a\",\"b\",\"c\"]"),
+    ("'a,b,c'.split(',', 2)", "[\"a\",\"b,c\"]"),
+    ("'a,b'.split(',', 0)", "[]"),
+    ("'héy'.split('')", "[\"h\",\"é\",\"y\"]"),
+    ("'héllo'.substring(1, 3) + 'héllo'.substring(4)", "\"élo\""),
+    (
+        "'abc'.substring(2, 1)",
+        "! invalid substring range. start: 2, end: 1",
+    ),
+    ("'abc'.substring(0, 9)", "! index out of range: 9"),
+    ("' a\\t'.trim()", "\"a\""),
+    ("['a', 'b'].join('-') + ['c'].join()", "\"a-bc\""),
+    ("[1].join()", "! no such overload"),
+    ("'a1b22'.find('[0-9]+') + 'x'.find('[0-9]')", "\"1\""),
+    ("'a1b22'.findAll('[0-9]+')", "[\"1\",\"22\"]"),
+    ("'a1b22'.findAll('[0-9]+', 1)", "[\"1\"]"),
+    ("strings.quote('a\"\\n')", "\"\\\"a\\\\\\\"\\\\n\\\"\""),
+    (
+        "'%s is %d and %.2f%%'.format(['x', 3, 1.5])",
+        "\"x is 3 and 1.50%\"",
+    ),
+    (
+        "'%x %X %o %b %e'.format([255, 'é', 8, true, 1234.5])",
+        "\"ff C3A9 10 1 1.234500e+03\"",
+    ),
+    ("'%s'.format([[1, {'a': null}]])", "\"[1, {a: null}]\""),
+    (
+        "'%d'.format(['a'])",
+        "! could not parse formatting clause: no such conversion of string by %d",
+    ),
+    (
+        "'%s'.format([])",
+        "! could not parse formatting clause: index out of range",
+    ),
+    ("'a'.reverse()", "! no such overload"),
+];
+
+#[test]
+fn strings() {
+    check(STRINGS);
+}
+
+const LISTS_AND_SETS: &[(&str, &str)] = &[
+    ("[1, 2, 2].isSorted() && ![2, 1].isSorted()", "true"),
+    ("[1, 2.0].isSorted()", "true"),
+    ("[1, 'a'].isSorted()", "! no such overload"),
+    ("[1, 2].sum() + [].sum()", "3"),
+    ("[1.5, 2.0].sum()", "3.5"),
+    ("['a'].sum()", "! no such overload"),
+    ("[2, 1, 3].min() + [2, 1, 3].max()", "4"),
+    ("[].min()", "! min called on empty list"),
+    ("[1, 2, 1].indexOf(1) + [1, 2, 1].lastIndexOf(1)", "2"),
+    ("[1].indexOf(9)", "-1"),
+    ("[1, 1.0, 2].distinct()", "[1,2]"),
+    ("[[1], [[2]]].flatten()", "[1,[2]]"),
+    ("[[1], [[2]]].flatten(2)", "[1,2]"),
+    ("[1, 2, 3].slice(1, 2)", "[2]"),
+    ("[1].slice(0, 2)", "! cannot slice(0, 2), list is length 1"),
+    ("['b', 'a'].sort()", "[\"a\",\"b\"]"),
+    ("[1, 2].reverse()", "[2,1]"),
+    (
+        "sets.contains([1, 2], [2.0]) && !sets.contains([1], [2])",
+        "true",
+    ),
+    ("sets.equivalent([1, 1], [1u])", "true"),
+    (
+        "sets.intersects([1, 2], [2, 3]) && !sets.intersects([1], [])",
+        "true",
+    ),
+];
+
+#[test]
+fn lists_and_sets() {
+    check(LISTS_AND_SETS);
+}
+
+const CONVERSIONS_AND_TIMES: &[(&str, &str)] = &[
+    (
+        "type(1) == int && type('a') == string && type(null) == null_type",
+        "true",
+    ),
+    (
+        "type(type(1)) == type && type({}) == map && type([]) == list",
+        "true",
+    ),
+    ("int('42') + int(3.9) + int(-3.9) + int(7u)", "49"),
+    (
+        "int('4x')",
+        "! type conversion error from 'string' to 'int': \"4x\"",
+    ),
+    ("int(1e30)", "! integer overflow"),
+    ("uint(-1)", "! unsigned integer overflow"),
+    ("uint('3') == 3u && uint(3.7) == 3u", "true"),
+    ("double('1.5') + double(1)", "2.5"),
+    (
+        "string(1) + string(1.0) + string(true) + string(b'a') + string(2u)",
+        "\"11truea2\"",
+    ),
+    ("string(1e21) + ' ' + string(0.00001)", "\"1e+21 1e-05\""),
+    ("string(null)", "! no such overload"),
+    ("bytes('é') == b'\\xc3\\xa9'", "true"),
+    ("bool('true') && !bool('F')", "true"),
+    (
+        "bool('yes')",
+        "! type conversion error from 'string' to 'bool': \"yes\"",
+    ),
+    ("dyn(1) == 1", "true"),
+    (
+        "duration('1h30m') == duration('90m') && duration('1.5s') > duration('1499ms')",
+        "true",
+    ),
+    (
+        "duration('1d')",
+        "! type conversion error from 'string' to 'google.protobuf.Duration': \"1d\"",
+    ),
+    (
+        "duration('')",
+        "! type conversion error from 'string' to 'google.protobuf.Duration': \"\"",
+    ),
+    (
+        "duration('-1h').getHours() + duration('90s').getMinutes()",
+        "0",
+    ),
+    (
+        "string(duration('90.5s')) + string(-duration('1ns'))",
+        "\"90.5s-0.000000001s\"",
+    ),
+    (
+        "duration('1s') + duration('1s') - duration('500ms') == duration('1500ms')",
+        "true",
+    ),
+    (
+        "timestamp('2024-02-29T12:00:00Z') + duration('24h') == timestamp('2024-03-01T12:00:00Z')",
+        "true",
+    ),
+    (
+        "timestamp('2024-01-02T00:00:00+01:00') < timestamp('2024-01-02T00:00:00Z')",
+        "true",
+    ),
+    (
+        "timestamp('2024-01-02T00:00:00Z') - timestamp('2024-01-01T00:00:00Z') == duration('24h')",
+        "true",
+    ),
+    (
+        "timestamp('2024-01-02') == timestamp(0)",
+        "! type conversion error from 'string' to 'google.protobuf.Timestamp': \"2024-01-02\"",
+    ),
+    (
+        "timestamp('2024-02-29T12:34:56.789Z').getFullYear()",
+        "2024",
+    ),
+    ("timestamp('2024-02-29T12:34:56.789Z').getMonth()", "1"),
+    ("timestamp('2024-02-29T12:34:56.789Z').getDate()", "29"),
+    (
+        "timestamp('2024-02-29T12:34:56.789Z').getDayOfMonth()",
+        "28",
+    ),
+    ("timestamp('2024-02-29T12:34:56.789Z').getDayOfWeek()", "4"),
+    ("timestamp('2024-02-29T12:34:56.789Z').getDayOfYear()", "59"),
+    (
+        "timestamp('2024-02-29T12:34:56.789Z').getMilliseconds()",
+        "789",
+    ),
+    (
+        "string(timestamp('2024-02-29T12:34:56.7Z'))",
+        "\"2024-02-29T12:34:56.7Z\"",
+    ),
+    ("int(timestamp('1970-01-01T00:01:00Z'))", "60"),
+    ("timestamp(0) + duration('1s') + 1", "! no such overload"),
+];
+
+#[test]
+fn conversions_and_times() {
+    check(CONVERSIONS_AND_TIMES);
+}
+
+const QUANTITIES_AND_ADDRESSES: &[(&str, &str)] = &[
+    ("quantity('1Gi').isGreaterThan(quantity('1G'))", "true"),
+    (
+        "quantity('500m').isLessThan(quantity('1')) && quantity('1k') == quantity('1000')",
+        "true",
+    ),
+    (
+        "quantity('1').add(quantity('500m')).compareTo(quantity('1.5'))",
+        "0",
+    ),
+    ("quantity('1').sub(2).sign()", "-1"),
+    ("quantity('2e3').asInteger()", "2000"),
+    ("quantity('500m').isInteger()", "false"),
+    (
+        "quantity('500m').asInteger()",
+        "! cannot convert value to integer",
+    ),
+    ("quantity('500m').asApproximateFloat()", "0.5"),
+    (
+        "isQuantity('1Gi') && !isQuantity('1Zi') && !isQuantity('') && !isQuantity('1.2.3')",
+        "true",
+    ),
+    (
+        "quantity('x')",
+        "! quantities must match the regular expression of Kubernetes: \"x\"",
+    ),
+    ("quantity('1') < quantity('2')", "! no such overload"),
+    (
+        "ip('192.168.0.1').family() == 4 && ip('::1').isLoopback()",
+        "true",
+    ),
+    (
+        "isIP('1.2.3') || isIP('::ffff:1.2.3.4') || isIP('01.2.3.4')",
+        "false",
+    ),
+    (
+        "ip('10.0.0.1').isGlobalUnicast() && !ip('255.255.255.255').isGlobalUnicast()",
+        "true",
+    ),
+    (
+        "ip.isCanonical('2001:db8::1') && !ip.isCanonical('2001:DB8::1')",
+        "true",
+    ),
+    ("string(ip('10.0.0.1'))", "\"10.0.0.1\""),
+    (
+        "cidr('10.0.0.0/8').containsIP('10.1.2.3') && !cidr('10.0.0.0/8').containsIP(ip('11.0.0.1'))",
+        "true",
+    ),
+    (
+        "cidr('10.0.0.0/8').containsCIDR('10.1.0.0/16') && !cidr('10.1.0.0/16').containsCIDR(cidr('10.0.0.0/8'))",
+        "true",
+    ),
+    (
+        "string(cidr('10.1.2.3/8').masked()) + string(cidr('10.1.2.3/8').ip())",
+        "\"10.0.0.0/810.1.2.3\"",
+    ),
+    (
+        "cidr('0.0.0.0/0').containsIP('1.2.3.4') && cidr('::/0').prefixLength() == 0",
+        "true",
+    ),
+    (
+        "isCIDR('10.0.0.0/33') || isCIDR('10.0.0.0/08') || isCIDR('10.0.0.0')",
+        "false",
+    ),
+    (
+        "url('https://example.com:80/a/b?x=1&x=2').getHost()",
+        "\"example.com:80\"",
+    ),
+    (
+        "url('https://example.com:80/a/b?x=1&x=2').getHostname()",
+        "\"example.com\"",
+    ),
+    (
+        "url('https://[::1]:80/').getHostname() + url('https://[::1]:80/').getPort()",
+        "\"::180\"",
+    ),
+    (
+        "url('https://example.com/a/b?x=1&x=2').getQuery()",
+        "{\"x\":[\"1\",\"2\"]}",
+    ),
+    (
+        "url('https://example.com/a/b?x').getEscapedPath()",
+        "\"/a/b\"",
+    ),
+    (
+        "isURL('https://a.b') && isURL('/path') && !isURL('a.b/c')",
+        "true",
+    ),
+    (
+        "isURL('https://a.b/%zz')",
+        "! the URL \"https://a.b/%zz\" is not supported by this engine",
+    ),
+];
+
+#[test]
+fn quantities_and_addresses() {
+    check(QUANTITIES_AND_ADDRESSES);
+}

@@ -1,0 +1,196 @@
+//! What is wrong with a policy before it meets a request (P-5): twelve rules, `L1` to `L12`.
+//!
+//! Invariants: nothing is asked of a cluster, and nothing is evaluated; the same files give the
+//! same findings in the same order; a file that cannot be read is a [`Finding`] of no rule, never
+//! the end of the others. A finding says where, what, why and what to do.
+//!
+//! Soundness: `docs/policies-lint.md` says what each rule does not see. Above all, a value of the
+//! wrong *type* still errs, and of kinds that are not in `required` nothing is known.
+
+mod access;
+mod conditions;
+mod expressions;
+mod facts;
+mod images;
+mod kyverno;
+mod output;
+mod paths;
+mod required;
+mod resources;
+mod rules;
+mod walk;
+
+#[cfg(test)]
+mod tests;
+
+pub use output::{Format, format};
+pub use rules::{Rule, Severity};
+
+use crate::cel::KubernetesVersion;
+use crate::model::{Binding, Document, Exception, Policy};
+use crate::source::{Position, SourceError};
+use serde::Serialize;
+
+/// Something that a rule objects to.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Finding {
+    /// The file, as it was named.
+    pub file: String,
+    /// The line, from 1.
+    pub line: u32,
+    /// The column in characters, from 1.
+    pub column: u32,
+    /// The rule.
+    pub rule: Rule,
+    /// How bad it is.
+    pub severity: Severity,
+    /// The policy, binding or exception.
+    pub policy: String,
+    /// What is wrong.
+    pub what: String,
+    /// What to do.
+    pub fix: String,
+}
+
+/// What was read: a file's name, and its documents or why it has none.
+pub type Read = (String, Result<Vec<Document>, SourceError>);
+
+/// The findings of a set of files, and what they are about.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Report {
+    /// In the order of files and places.
+    pub findings: Vec<Finding>,
+    /// Files that could not be read.
+    pub unread: Vec<SourceError>,
+    /// Policies that were looked at.
+    pub policies: usize,
+    /// Objects that are no policy, and were passed over.
+    pub passed_over: usize,
+}
+
+impl Report {
+    /// The command's exit code: 2 where a file could not be read, 1 where there is an error, else 0.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        let error = self
+            .findings
+            .iter()
+            .any(|finding| finding.severity == Severity::Error);
+        if self.unread.is_empty() {
+            u8::from(error)
+        } else {
+            2
+        }
+    }
+}
+
+/// Where findings of one object go.
+struct Findings<'a> {
+    file: &'a str,
+    policy: &'a str,
+    all: Vec<Finding>,
+}
+
+impl<'a> Findings<'a> {
+    fn new(file: &'a str, policy: &'a str) -> Self {
+        Self {
+            file,
+            policy,
+            all: Vec::new(),
+        }
+    }
+
+    fn add(
+        &mut self,
+        rule: Rule,
+        severity: Severity,
+        at: Position,
+        what: impl Into<String>,
+        fix: impl Into<String>,
+    ) {
+        self.all.push(Finding {
+            file: self.file.to_owned(),
+            line: at.line,
+            column: at.column,
+            rule,
+            severity,
+            policy: self.policy.to_owned(),
+            what: what.into(),
+            fix: fix.into(),
+        });
+    }
+}
+
+/// All objects of all files: what a rule may look at besides the policy itself.
+#[derive(Default)]
+struct Together<'a> {
+    bindings: Vec<&'a Binding>,
+    exceptions: Vec<(&'a str, &'a Exception)>,
+}
+
+/// Judges files together, for a release of Kubernetes.
+#[must_use]
+pub fn lint(files: &[Read], kubernetes: KubernetesVersion) -> Report {
+    let mut report = Report::default();
+    let mut together = Together::default();
+    let documents = || {
+        files.iter().flat_map(|(file, read)| {
+            read.iter()
+                .flatten()
+                .map(move |document| (file.as_str(), document))
+        })
+    };
+    for (file, document) in documents() {
+        match document {
+            Document::Binding(binding) => together.bindings.push(binding),
+            Document::Exception(exception) => together.exceptions.push((file, exception)),
+            Document::Unknown(_) => report.passed_over += 1,
+            Document::Policy(_) => report.policies += 1,
+        }
+    }
+    report.unread = files
+        .iter()
+        .filter_map(|(_, read)| read.as_ref().err().cloned())
+        .collect();
+    for (file, document) in documents() {
+        match document {
+            Document::Policy(policy) => {
+                report
+                    .findings
+                    .extend(one(file, policy, &together, kubernetes));
+            }
+            Document::Binding(binding) => {
+                let mut findings = Findings::new(file, &binding.name.value);
+                conditions::binding(binding, &mut findings);
+                report.findings.extend(findings.all);
+            }
+            Document::Exception(_) | Document::Unknown(_) => {}
+        }
+    }
+    for (file, exception) in &together.exceptions {
+        let mut findings = Findings::new(file, &exception.name.value);
+        kyverno::exception(exception, &mut findings);
+        report.findings.extend(findings.all);
+    }
+    report.findings.sort();
+    report.findings.dedup();
+    report
+}
+
+/// Judges one policy.
+fn one(
+    file: &str,
+    policy: &Policy,
+    together: &Together<'_>,
+    kubernetes: KubernetesVersion,
+) -> Vec<Finding> {
+    let mut findings = Findings::new(file, &policy.name.value);
+    let trees = expressions::parse(policy, kubernetes, &mut findings);
+    access::judge(policy, &trees, &mut findings);
+    expressions::judge(policy, &trees, &mut findings);
+    resources::judge(policy, &trees, &mut findings);
+    conditions::judge(policy, together, &mut findings);
+    kyverno::judge(policy, &mut findings);
+    images::judge(policy, &trees, &mut findings);
+    findings.all
+}

@@ -1,0 +1,176 @@
+//! L1, L2 and L7: every expression's needs, under what the match conditions established.
+
+use super::expressions::Trees;
+use super::facts::{Facts, Variable, Variables, View, is_optional};
+use super::paths::{self, Root};
+use super::walk::{Missing, Need, NeedsOf, Walk};
+use super::{Findings, Rule, Severity, resources};
+use crate::cel::ast::Node;
+use crate::model::{Policy, Role};
+use std::collections::BTreeSet;
+
+/// Larger expressions are not judged, and said not to be.
+const MAX_NODES: usize = 3_000;
+
+pub(super) fn judge(policy: &Policy, trees: &Trees<'_>, findings: &mut Findings<'_>) {
+    if resources::is_about_json(policy) {
+        return;
+    }
+    let cases = resources::cases(policy);
+    let mut variables = Variables::new();
+    let mut needs_of = NeedsOf::new();
+    let no_scope = Vec::new();
+    let nothing: Facts = Some(BTreeSet::new());
+    for named in &policy.variables {
+        let (Some(name), Some(tree)) = (&named.name, trees.of(&named.expression)) else {
+            continue;
+        };
+        if too_large(tree) {
+            continue;
+        }
+        let walk = Walk::new(&cases, &variables, &needs_of, &named.expression);
+        needs_of.insert(name.value.clone(), walk.needs(tree, &nothing));
+        let view = View {
+            cases: &cases,
+            variables: &variables,
+            scope: &no_scope,
+            read: true,
+        };
+        let known = Variable {
+            path: paths::resolve(tree, &no_scope, &variables),
+            when_true: view.when(tree, true),
+            when_false: view.when(tree, false),
+            optional: is_optional(tree, &no_scope, &variables),
+        };
+        variables.insert(name.value.clone(), known);
+    }
+    let conditions: Vec<&Node> = policy
+        .match_conditions
+        .iter()
+        .filter_map(|condition| trees.of(&condition.expression))
+        .filter(|tree| !too_large(tree))
+        .collect();
+    let held = |read: bool, of: &[&Node]| -> Facts {
+        let view = View {
+            cases: &cases,
+            variables: &variables,
+            scope: &no_scope,
+            read,
+        };
+        of.iter().try_fold(BTreeSet::new(), |mut all, tree| {
+            all.extend(view.when(tree, true)?);
+            Some(all)
+        })
+    };
+    for (role, text) in policy.expressions() {
+        let Some(tree) = trees.of(text) else { continue };
+        if too_large(tree) {
+            let what = "the expression is too large to be judged";
+            findings.add(
+                Rule::Presence,
+                Severity::Note,
+                text.at,
+                what,
+                "split it into variables",
+            );
+            continue;
+        }
+        let facts = match role {
+            Role::Variable => continue,
+            // Any condition that is false spares the policy, whatever another one met: each may
+            // rely on what the others establish, and on what those before it read.
+            Role::Condition => {
+                let own = conditions
+                    .iter()
+                    .position(|condition| std::ptr::eq(*condition, tree));
+                let (before, after) = conditions.split_at(own.unwrap_or(conditions.len()));
+                let after = after.get(1..).unwrap_or_default();
+                held(true, before)
+                    .zip(held(false, after))
+                    .map(|(mut all, more)| {
+                        all.extend(more);
+                        all
+                    })
+            }
+            Role::Validation | Role::Message | Role::Audit => held(true, &conditions),
+        };
+        let walk = Walk::new(&cases, &variables, &needs_of, text);
+        for need in walk.needs(tree, &facts) {
+            say(policy, role, &need, findings);
+        }
+    }
+}
+
+fn too_large(tree: &Node) -> bool {
+    let mut left = vec![tree];
+    let mut count = 0;
+    while let Some(node) = left.pop() {
+        count += 1;
+        left.extend(node.children());
+    }
+    count > MAX_NODES
+}
+
+fn say(policy: &Policy, role: Role, need: &Need, findings: &mut Findings<'_>) {
+    let ignored = policy
+        .failure_policy
+        .as_ref()
+        .is_some_and(|fail| fail.value == "Ignore");
+    // An error in a message only costs the message.
+    let harmless = ignored || role == Role::Message;
+    let severity = if need.certain && !harmless {
+        Severity::Error
+    } else {
+        Severity::Warning
+    };
+    let when = if need.when.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", need.when)
+    };
+    match &need.what {
+        Missing::Absent(path) => {
+            let what = format!("`{path}` may be absent{when}");
+            findings.add(Rule::Presence, severity, need.at, what, guard(path));
+        }
+        Missing::Null(path) => {
+            let name = path.to_string();
+            let name = name.split(['.', '[']).next().unwrap_or_default();
+            let what = format!("`{path}` is read where `{name}` is null{when}");
+            let fix = match path.root {
+                Root::Object => {
+                    "guard it with `object != null &&`, or leave DELETE out of the operations"
+                }
+                Root::OldObject => {
+                    "guard it with `oldObject != null &&`, or leave CREATE and CONNECT out"
+                }
+                Root::Request | Root::Namespace => {
+                    "guard it with `namespaceObject != null &&`: the object has no namespace"
+                }
+            };
+            findings.add(Rule::Nullness, severity, need.at, what, fix);
+        }
+        Missing::NoOptional(function) => {
+            let what = format!("`{function}` is called on what is no optional");
+            let fix = "write `.?field` or `[?key]` at the last step before it";
+            findings.add(Rule::Optionals, Severity::Error, need.at, what, fix);
+        }
+    }
+}
+
+fn guard(path: &paths::Path) -> String {
+    let parent = path
+        .parent()
+        .map(|parent| parent.to_string())
+        .unwrap_or_default();
+    match path.steps.last() {
+        Some(paths::Step::Field(name)) if path.to_string().ends_with(&format!(".{name}")) => {
+            format!("guard it with `has({path}) &&`, or write `{parent}.?{name}.orValue(…)`")
+        }
+        Some(paths::Step::Field(name)) => format!("guard it with `'{name}' in {parent} &&`"),
+        Some(paths::Step::At(index)) => format!("guard it with `size({parent}) > {index} &&`"),
+        Some(paths::Step::Item(_) | paths::Step::By(_)) | None => {
+            format!("guard it with `key in {parent} &&`")
+        }
+    }
+}

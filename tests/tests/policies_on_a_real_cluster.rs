@@ -1,0 +1,215 @@
+//! The rendered policies on a real API server (P-10): every case as the real request, by the one
+//! who would send it. Flight as it is rendered; Ground as Kyverno compiles it.
+//!
+//! Runs on the cluster whose folder `BREAKGLASS_TEST_CLUSTER` names (`cargo xtask cluster up DIR`).
+//! A run without a cluster fails, unless `BREAKGLASS_SKIP` names `cluster`. The policies are taken
+//! away again, whatever comes out: other tests use the same cluster.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::too_many_lines,
+    reason = "a test panics to fail, and tells its story in one piece"
+)]
+
+#[path = "policies_on_a_real_cluster/world.rs"]
+mod world;
+
+use breakglass_tests::policy_cases::{Actor, Case, Expected, all};
+use breakglass_tests::{cli, root};
+use decisions::session::Tier;
+use http::Method;
+use serde_json::{Value, json};
+use std::path::Path;
+use std::process::Command;
+use world::{BACKEND, NATIVE, World};
+
+/// What came of one case; `None` where it is as expected.
+async fn judged(world: &World, case: &Case) -> Option<String> {
+    let (status, answer) = world.send_case(case).await;
+    let message = answer["message"].as_str().unwrap_or_default();
+    let by_policy = message.contains("ValidatingAdmissionPolicy '");
+    let right = match &case.expected {
+        // A connection that is let through fails later, for want of an upgrade or a node.
+        Expected::Allowed => !by_policy && (status < 300 || World::connects(case)),
+        Expected::Denied { policy, says } => {
+            let named = [format!("'{policy}'"), format!("'vpol-{policy}'")];
+            status == 403
+                && named.iter().any(|name| message.contains(name.as_str()))
+                && message.contains(says.as_str())
+        }
+        Expected::Refused(expected) => !by_policy && status == *expected,
+    };
+    let policy = &case.policy;
+    (!right).then(|| {
+        format!(
+            "{policy}: {}\n   wanted {:?}\n   got {status} {message}",
+            case.name, case.expected
+        )
+    })
+}
+
+async fn every_case(tier: Tier) {
+    let Some(world) = World::of_this_run().await else {
+        return;
+    };
+    let cases = all(&root(), BACKEND).expect("cases");
+    let cases: Vec<Case> = cases
+        .into_iter()
+        .filter(|case| case.tiers.contains(&tier))
+        .collect();
+    let world = world.furnished(&cases).await;
+    world.apply(tier).await;
+    let mut wrong = Vec::new();
+    for case in &cases {
+        wrong.extend(judged(&world, case).await);
+    }
+    wrong.extend(generated(&world, tier).await);
+    world.take_away().await;
+    assert!(
+        wrong.is_empty(),
+        "{} of {} cases on {tier:?}:\n{}",
+        wrong.len(),
+        cases.len(),
+        wrong.join("\n")
+    );
+    eprintln!("{} cases on {tier:?}", cases.len());
+}
+
+/// P-4a as far as this API server goes: it asks no policy about policies, so who has the right may
+/// change a generated one. Should a later one ask, the guard's rule is there and this test tells.
+async fn generated(world: &World, tier: Tier) -> Option<String> {
+    if tier == Tier::Flight {
+        return None;
+    }
+    let path = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/\
+                vpol-tower-breakglass-pod-delete?dryRun=All";
+    let change = json!({ "spec": { "failurePolicy": "Ignore" } });
+    let (status, answer) = world
+        .send(Actor::Developer, Method::PATCH, path, &change)
+        .await;
+    (status != 200).then(|| format!("policies guard policies here: {status} {answer}"))
+}
+
+#[tokio::test]
+async fn p_10_every_case_on_flight() {
+    every_case(Tier::Flight).await;
+}
+
+#[tokio::test]
+async fn p_10_every_case_on_ground_as_kyverno_compiles_it() {
+    every_case(Tier::Ground).await;
+}
+
+/// The configuration of the cases, as an operator would write it.
+fn configuration(kubeconfig: &Path) -> Value {
+    use breakglass_tests::policy_cases::{DEBUG_IMAGES, INSTALLATION};
+    json!({
+        "installation": INSTALLATION, "socket": "/run/x.sock", "spool": "/spool",
+        "recordings": { "folder": { "path": "/recordings" } },
+        "debugImages": DEBUG_IMAGES,
+        "clusters": { "real": { "kubeconfig": { "path": kubeconfig } } },
+        "policies": {
+            "clusters": { "real": { "backend": BACKEND } },
+            "imageSigning": { "glob": "ghcr.io/hangar/*", "issuer": "https://i", "subject": "s" },
+        },
+    })
+}
+
+/// `breakglass policies …`; the exit status and what was said.
+fn breakglass(arguments: &[&str]) -> (i32, Vec<String>) {
+    let mut command = Command::new(cli::binary().expect("the binary is built"));
+    let output = command
+        .arg("policies")
+        .args(arguments)
+        .output()
+        .expect("it runs");
+    let said = String::from_utf8(output.stdout).expect("text");
+    let said = said.lines().map(str::to_owned).collect();
+    (output.status.code().expect("it ends by itself"), said)
+}
+
+#[tokio::test]
+async fn p_2_what_was_changed_on_the_cluster_is_told() {
+    let Some(world) = World::of_this_run().await else {
+        return;
+    };
+    let world = world.furnished(&[]).await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let (file, out) = (folder.path().join("b.yaml"), folder.path().join("out"));
+    std::fs::write(&file, configuration(&world.admin_conf()).to_string()).expect("written");
+    let of = |path: &Path| path.to_str().expect("text").to_owned();
+    let (file, out) = (of(&file), of(&out));
+    let render = [
+        "render",
+        "--config",
+        &file,
+        "--cluster",
+        "real",
+        "--out",
+        &out,
+    ];
+    assert_eq!(breakglass(&render).0, 0);
+    let diff = || breakglass(&["diff", "--config", &file, "--cluster", "real"]);
+    // Kyverno is not here, so nothing knows what an ImageValidatingPolicy is.
+    let applied = world.kubectl_apply(Path::new(&out), "policy-60-debug-image.yaml");
+    let (same, said) = diff();
+    let image_policy = "ImageValidatingPolicy `tower-breakglass-debug-image` is not there";
+    let only_that = said.len() == 1 && said[0].contains(image_policy);
+
+    let names = ["pod-delete", "pod-annotate", "no-exec"].map(|n| format!("tower-breakglass-{n}"));
+    let bindings = "validatingadmissionpolicybindings";
+    for (path, change) in [
+        (
+            format!("validatingadmissionpolicies/{}", names[0]),
+            json!({ "spec": { "failurePolicy": "Ignore" } }),
+        ),
+        (
+            format!("{bindings}/{}", names[1]),
+            json!({ "spec": { "validationActions": ["Audit"] } }),
+        ),
+    ] {
+        world.change(&format!("{NATIVE}/{path}"), &change).await;
+    }
+    world
+        .remove(&format!("{NATIVE}/{bindings}/{}", names[2]))
+        .await;
+    let (differs, changed) = diff();
+    let nobody = breakglass(&["diff", "--config", &file, "--cluster", "other"]);
+    world.take_away().await;
+
+    assert!(applied, "kubectl applies what is rendered");
+    assert!(same == 1 && only_that, "{said:#?}");
+    let told = |words: &str| changed.iter().filter(|line| line.contains(words)).count();
+    assert_eq!((differs, changed.len()), (1, 4), "{changed:#?}");
+    assert_eq!(
+        told("tower-breakglass-pod-delete` has the failurePolicy"),
+        1,
+        "{changed:#?}"
+    );
+    assert_eq!(
+        told("tower-breakglass-pod-annotate` does not deny"),
+        1,
+        "{changed:#?}"
+    );
+    assert_eq!(
+        told("tower-breakglass-no-exec` is not there"),
+        1,
+        "{changed:#?}"
+    );
+    assert_eq!(nobody.0, 2, "{nobody:?}");
+}
+
+/// The API server checks the types of what it knows: `pods` and RoleBindings, no subresource.
+#[tokio::test]
+async fn the_api_server_has_no_warning_about_an_expression() {
+    let Some(world) = World::of_this_run().await else {
+        return;
+    };
+    let world = world.furnished(&[]).await;
+    world.apply(Tier::Flight).await;
+    let warnings = world.type_warnings().await;
+    world.take_away().await;
+    assert_eq!(warnings, Vec::<Value>::new());
+}
