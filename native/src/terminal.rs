@@ -8,6 +8,7 @@
 pub mod browser;
 pub mod frames;
 mod handle;
+mod outgoing;
 mod queues;
 pub mod relay;
 mod run;

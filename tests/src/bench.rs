@@ -7,7 +7,9 @@
 
 mod child;
 mod content;
+pub mod copier;
 mod figure;
+mod interrupt;
 mod kube_loop;
 mod latency;
 mod machine;

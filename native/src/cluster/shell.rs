@@ -1,8 +1,11 @@
 //! A shell at the other end of a Kubernetes attach: channels over a WebSocket (T-8, T-14).
 //!
-//! Invariants: neither direction waits for the other; output is passed on as it came, without a
-//! copy; no frame, however malformed, is more than ignored; what is buffered is bounded.
+//! Invariants: neither direction waits for the other; output is passed on as it came; no frame,
+//! however malformed, is more than ignored; what is buffered is bounded.
 
+mod wire;
+
+use self::wire::Wire;
 use super::error::presentable;
 use crate::ports::cluster::{Shell, ShellError, ShellEvent, ShellInput};
 use bytes::{BufMut, Bytes, BytesMut};
@@ -22,15 +25,16 @@ const STDERR: u8 = 2;
 const STATUS: u8 = 3;
 const RESIZE: u8 = 4;
 
-/// An idle session's memory is mostly this buffer, so it is small.
-const READ_BUFFER: usize = 8 << 10;
+/// Output is read in large pieces below the library; what it reads itself is small and rare, and
+/// every idle session has this buffer.
+const READ_BUFFER: usize = 512;
 /// API servers send 32 KiB at most.
 const FRAME_MAX: usize = 1 << 20;
 /// Input that the connection has not taken yet: a paste of 64 KiB, several times.
 const WRITE_MAX: usize = 1 << 20;
 
 /// The socket over an upgraded connection.
-pub(super) async fn client<S>(connection: S) -> WebSocketStream<S>
+pub(super) async fn client<S>(connection: S) -> WebSocketStream<Wire<S>>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
@@ -40,17 +44,17 @@ where
         .max_write_buffer_size(WRITE_MAX)
         .max_message_size(Some(FRAME_MAX))
         .max_frame_size(Some(FRAME_MAX));
-    WebSocketStream::from_raw_socket(connection, Role::Client, Some(config)).await
+    WebSocketStream::from_raw_socket(Wire::new(connection), Role::Client, Some(config)).await
 }
 
 /// A stream to a shell.
 pub(super) struct KubeShell<S> {
-    socket: WebSocketStream<S>,
+    socket: WebSocketStream<Wire<S>>,
     over: bool,
 }
 
 impl<S> KubeShell<S> {
-    pub(super) fn new(socket: WebSocketStream<S>) -> Self {
+    pub(super) fn new(socket: WebSocketStream<Wire<S>>) -> Self {
         Self {
             socket,
             over: false,
@@ -67,7 +71,14 @@ where
             if self.over {
                 return Poll::Ready(None);
             }
-            let event = match ready!(Pin::new(&mut self.socket).poll_next(cx)) {
+            if let Some(output) = self.socket.get_mut().take_output() {
+                return Poll::Ready(Some(Ok(ShellEvent::Output(output))));
+            }
+            let Poll::Ready(message) = Pin::new(&mut self.socket).poll_next(cx) else {
+                ready!(self.socket.get_mut().poll_more(cx));
+                continue;
+            };
+            let event = match message {
                 Some(Ok(Message::Binary(frame))) => event_of(frame),
                 // The protocol is binary; a server that thinks otherwise loses no output.
                 Some(Ok(Message::Text(frame))) => event_of(frame.into()),

@@ -4,6 +4,9 @@
 //! byte stream does not depend on where the stream was cut into calls; from the lines of one
 //! direction its bytes can be restored exactly (`docs/recording-format.md`).
 
+mod escape;
+
+use self::escape::escape;
 use jiff::Timestamp;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -190,7 +193,8 @@ impl Carry {
         if body.is_empty() && matches!(head, Head::Nothing) {
             return;
         }
-        let text = str::from_utf8(body);
+        // Only whether; what a broken text is made of is looked at below.
+        let text = simdutf8::basic::from_utf8(body);
         if text.is_err() || matches!(head, Head::Invalid(..)) {
             raw_bytes(micros, code, &head, body, lines);
         }
@@ -351,75 +355,6 @@ fn decimal(mut number: u64, lines: &mut Vec<u8>) {
     }
     lines.extend_from_slice(&digits[start..]);
 }
-
-/// Appends `text` as the inside of a JSON string.
-fn escape(text: &str, lines: &mut Vec<u8>) {
-    let bytes = text.as_bytes();
-    lines.reserve(bytes.len() + bytes.len() / 8);
-    let (words, rest) = bytes.as_chunks::<8>();
-    let mut copied = 0;
-    for (number, word) in words.iter().enumerate() {
-        let mut marks = to_escape(u64::from_le_bytes(*word));
-        while marks != 0 {
-            let at = number * 8 + marks.trailing_zeros() as usize / 8;
-            // A mark above a true one may be false; the table decides.
-            copied = escape_at(bytes, at, copied, lines);
-            marks &= marks - 1;
-        }
-    }
-    for at in bytes.len() - rest.len()..bytes.len() {
-        copied = escape_at(bytes, at, copied, lines);
-    }
-    lines.extend_from_slice(&bytes[copied..]);
-}
-
-/// Appends what was not copied yet before `at`, and the byte there escaped, if it needs to be;
-/// returns up to where `bytes` are done with.
-fn escape_at(bytes: &[u8], at: usize, copied: usize, lines: &mut Vec<u8>) -> usize {
-    let byte = bytes[at];
-    let escape = ESCAPES[usize::from(byte)];
-    if escape == 0 {
-        return copied;
-    }
-    lines.extend_from_slice(&bytes[copied..at]);
-    if escape == b'u' {
-        let [high, low] = hex_digits(byte);
-        lines.extend_from_slice(&[b'\\', b'u', b'0', b'0', high, low]);
-    } else {
-        lines.extend_from_slice(&[b'\\', escape]);
-    }
-    at + 1
-}
-
-/// Marks the highest bit of each of eight bytes that JSON escapes: looked at one by one, bytes
-/// cost a fifth of all that relaying does. None is missed; one above a marked one may be marked
-/// wrongly, where a subtraction borrowed.
-fn to_escape(word: u64) -> u64 {
-    const ONES: u64 = u64::from_ne_bytes([1; 8]);
-    const HIGH: u64 = ONES << 7;
-    let below = |word: u64, limit: u64| word.wrapping_sub(ONES * limit) & !word & HIGH;
-    let equal = |byte: u8| below(word ^ (ONES * u64::from(byte)), 1);
-    below(word, 0x20) | equal(b'"') | equal(b'\\') | equal(0x7f)
-}
-
-/// The letter after the backslash; `u` where there is none, zero where none is needed.
-const ESCAPES: [u8; 256] = {
-    let mut table = [0; 256];
-    let mut control = 0;
-    while control < 0x20 {
-        table[control] = b'u';
-        control += 1;
-    }
-    table[0x7f] = b'u';
-    table[0x08] = b'b';
-    table[0x0c] = b'f';
-    table[b'\n' as usize] = b'n';
-    table[b'\r' as usize] = b'r';
-    table[b'\t' as usize] = b't';
-    table[b'"' as usize] = b'"';
-    table[b'\\' as usize] = b'\\';
-    table
-};
 
 fn hex_digits(byte: u8) -> [u8; 2] {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";

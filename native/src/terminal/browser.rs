@@ -1,8 +1,9 @@
 //! The browser's end of a terminal: a WebSocket over any stream that was upgraded (T-2).
 //!
-//! Invariants: small buffers that do not grow beyond one frame; a farewell has a bound, so a
+//! Invariants: small buffers that do not grow beyond a notice; a farewell has a bound, so a
 //! browser that does not read holds nothing for long.
 
+use super::outgoing::Outgoing;
 use super::queues::ToBrowser;
 use crate::ports::Clock;
 use futures_util::{FutureExt, SinkExt, StreamExt};
@@ -18,7 +19,7 @@ pub(super) trait Io: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Io for T {}
 
 /// A connected browser.
-pub(super) type Socket = WebSocketStream<Box<dyn Io>>;
+pub(super) type Socket = WebSocketStream<Outgoing>;
 
 /// The largest message that is read at all; a frame above `frames::MAX_INPUT` and below this is
 /// refused by an `error` frame, one above it by closing the connection.
@@ -34,7 +35,7 @@ pub(super) fn socket(io: impl Io + 'static) -> Option<Socket> {
         .max_write_buffer_size(64 * 1024)
         .max_message_size(Some(MAX_MESSAGE))
         .max_frame_size(Some(MAX_MESSAGE));
-    let io: Box<dyn Io> = Box::new(io);
+    let io = Outgoing::new(Box::new(io));
     // There is no handshake left to wait for.
     WebSocketStream::from_raw_socket(io, Role::Server, Some(config)).now_or_never()
 }

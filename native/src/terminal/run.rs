@@ -7,6 +7,7 @@
 use super::browser::{Socket, farewell, message};
 use super::frames::{BadFrame, parse};
 use super::handle::{Moments, TerminalEvent};
+use super::queues::ToBrowser;
 use super::relay::{BATCH, Effect, REPLACED, Relay};
 use crate::ports::cluster::{Shell, ShellEvent};
 use crate::ports::{Clock, Elapsed};
@@ -25,6 +26,8 @@ const ROUNDS: usize = 16;
 /// Browser frames and shell events taken in one round, so that neither side starves the other.
 const FRAMES: usize = 16;
 const EVENTS: usize = 4096;
+/// With this much output no more is waited for: the next piece may be as large as a batch.
+const ENOUGH: usize = BATCH / 2;
 
 /// What a session asks of its terminal.
 pub(super) enum Command {
@@ -221,7 +224,7 @@ impl Task {
         let mut batch = Batch::default();
         let mut closed = false;
         let mut events = 0;
-        while events < EVENTS && batch.len() < BATCH && !closed {
+        while events < EVENTS && batch.len() < ENOUGH && !closed {
             let Poll::Ready(event) = shell.poll_event(cx) else {
                 break;
             };
@@ -283,15 +286,14 @@ impl Task {
         let mut moved = false;
         let mut written = Ok(());
         while written.is_ok() && self.relay.browser_waits() {
-            match socket.poll_ready_unpin(cx) {
+            // Whatever is under way goes before: a pong that the library still has, say.
+            match socket.poll_flush_unpin(cx) {
                 Poll::Pending => break,
                 Poll::Ready(Err(error)) => written = Err(error),
                 Poll::Ready(Ok(())) => {
-                    if let Some(frame) = self.relay.next_for_browser() {
-                        written = socket.start_send_unpin(message(frame));
-                        self.browser_unflushed = true;
-                        moved = true;
-                    }
+                    written = send_next(&mut self.relay, socket);
+                    self.browser_unflushed = true;
+                    moved = true;
                 }
             }
         }
@@ -355,6 +357,20 @@ impl Task {
             self.relay.recording_failed();
         }
     }
+}
+
+/// Gives a flushed connection the next notice, or all output up to it that has room.
+fn send_next(relay: &mut Relay, socket: &mut Socket) -> Result<(), Error> {
+    while socket.get_ref().has_room() {
+        match relay.next_for_browser() {
+            Some(ToBrowser::Output(bytes)) => socket.get_mut().queue(bytes),
+            Some(frame @ (ToBrowser::Text(_) | ToBrowser::Ping)) => {
+                return socket.start_send_unpin(message(frame));
+            }
+            None => break,
+        }
+    }
+    Ok(())
 }
 
 /// Output put together; a single piece is not copied.

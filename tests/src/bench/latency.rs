@@ -1,6 +1,7 @@
-//! From a keystroke to its echo: what the relay adds to a direct attach, and Node to that.
+//! From a keystroke to its echo: what the relay adds to a direct attach, and Node to that; and
+//! what a process adds that only copies bytes, which no relay can do without.
 //!
-//! Invariant: the three are typed at in turn, one keystroke each, so that they see the same
+//! Invariant: the four are typed at in turn, one keystroke each, so that they see the same
 //! machine; what is said is the difference of their percentiles.
 
 use super::child::Measured;
@@ -8,7 +9,7 @@ use super::figure::{Figure, Goal, percentile};
 use super::run::{Place, say};
 use super::sink::{Address, Browser};
 use super::source::OVER_TLS;
-use super::{Way, relay};
+use super::{Way, copier, relay};
 use crate::StageError;
 use breakglass::clock::SystemClock;
 use breakglass::ports::Clock;
@@ -45,12 +46,15 @@ pub(super) async fn measure(place: &Place, keys: usize) -> Result<Vec<Figure>, S
     let cluster = relay::cluster(&place.source.join(OVER_TLS)).await?;
     let mut direct = relay::attach(&cluster, "echo").await?;
     output(direct.as_mut()).await?; // the prompt
+    let (_copier, through) = copier::start(place, &dir).await?;
+    let mut copied = relay::attach(&relay::cluster(&through).await?, "echo").await?;
+    output(copied.as_mut()).await?;
     let mut relayed = Browser::open(&Address::Unix(socket), 0).await?;
     relayed.settle().await?;
     let mut through_node = Browser::open(&Address::Tcp(port), 1).await?;
     through_node.settle().await?;
 
-    let mut micros: [Vec<f64>; 3] = Default::default();
+    let mut micros: [Vec<f64>; 4] = Default::default();
     let begun = SystemClock.elapsed();
     for key in 0..WARM_UP + keys {
         if SystemClock.elapsed().since(begun) > ENOUGH {
@@ -67,6 +71,10 @@ pub(super) async fn measure(place: &Place, keys: usize) -> Result<Vec<Figure>, S
         type_directly(direct.as_mut(), letter).await?;
         let direct_at = SystemClock.elapsed();
         tokio::time::sleep(PACE).await;
+        let start_copied = SystemClock.elapsed();
+        type_directly(copied.as_mut(), letter).await?;
+        let copied_at = SystemClock.elapsed();
+        tokio::time::sleep(PACE).await;
         let start_relayed = SystemClock.elapsed();
         relayed.type_in(&typed).await?;
         relayed.echo(letter).await?;
@@ -80,6 +88,7 @@ pub(super) async fn measure(place: &Place, keys: usize) -> Result<Vec<Figure>, S
         if key >= WARM_UP {
             let took = [
                 (direct_at, start),
+                (copied_at, start_copied),
                 (relayed_at, start_relayed),
                 (node_at, start_node),
             ];
@@ -92,7 +101,7 @@ pub(super) async fn measure(place: &Place, keys: usize) -> Result<Vec<Figure>, S
     Ok(figures(&micros))
 }
 
-fn figures([direct, relayed, through_node]: &[Vec<f64>; 3]) -> Vec<Figure> {
+fn figures([direct, copied, relayed, through_node]: &[Vec<f64>; 4]) -> Vec<Figure> {
     let mut figures = vec![Figure::new(
         "keystrokes counted",
         direct.len() as f64,
@@ -104,6 +113,7 @@ fn figures([direct, relayed, through_node]: &[Vec<f64>; 3]) -> Vec<Figure> {
             |name: &str, value| Figure::new(format!("keystroke, p{percent}, {name}"), value, "µs");
         figures.extend([
             figure("direct attach", at(direct)),
+            figure("added by a bare copier", at(copied) - at(direct)),
             figure("added by the relay", at(relayed) - at(direct)).goal(Goal::AtMost(most)),
             figure("added by relay and Node", at(through_node) - at(direct)),
         ]);

@@ -4,7 +4,7 @@ use super::child::Measured;
 use super::figure::Figure;
 use super::machine::{Cores, Machine, pin_to, raise_open_files};
 use super::throughput::Amount;
-use super::{Way, latency, memory, throughput};
+use super::{Way, interrupt, latency, memory, throughput};
 use crate::{StageError, root};
 use serde::Serialize;
 use std::ffi::OsStr;
@@ -46,6 +46,8 @@ enum Part {
     Throughput,
     /// Keystrokes
     Latency,
+    /// Ctrl-C in a flood
+    Interrupt,
     /// Idle sessions
     Memory,
 }
@@ -122,6 +124,9 @@ async fn measure(options: &Options) -> Result<Report, StageError> {
     if wanted(Part::Latency) {
         figures.extend(latency::measure(&place, options.keys.into()).await?);
     }
+    if wanted(Part::Interrupt) {
+        figures.extend(interrupt::measure(&place).await?);
+    }
     if wanted(Part::Memory) {
         figures.extend(memory::measure(&place, options.sessions.into()).await?);
     }
@@ -174,6 +179,11 @@ impl Place {
             .tempdir_in(self.dir.path());
         made.map(tempfile::TempDir::keep)
             .map_err(|error| StageError::of("no folder", error))
+    }
+
+    /// This program, for its other parts.
+    pub(super) fn program(&self) -> &Path {
+        &self.program
     }
 
     /// Starts whoever relays, told the same either way.

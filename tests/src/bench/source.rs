@@ -1,7 +1,8 @@
 //! The far side: as much of an API server as an attach needs, over TLS and without.
 //!
 //! A pod's name says what its shell does: `idle` prints a prompt, `echo` sends back what is typed,
-//! `flood-FRAME-BYTES` writes so many bytes in frames of that size once something is typed.
+//! `flood-FRAME-BYTES` writes so many bytes in frames of that size once something is typed,
+//! `endless` writes until it is interrupted, and says when that was.
 //! Invariant: frames are made before anything is measured. Over TLS each frame has a record of its
 //! own, as API servers send them.
 
@@ -10,6 +11,8 @@ use super::upgrade::{accept, switching};
 use super::{CONTAINER, NAMESPACE};
 use crate::StageError;
 use base64::Engine as _;
+use breakglass::clock::SystemClock;
+use breakglass::ports::{Clock, Elapsed};
 use futures_util::{SinkExt, StreamExt};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
@@ -24,6 +27,7 @@ use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
@@ -41,6 +45,14 @@ pub(super) const OVER_TLS: &str = "tls.kubeconfig";
 /// The one that leads there without.
 pub(super) const PLAIN: &str = "plain.kubeconfig";
 
+/// When an `endless` shell was interrupted: a file in the source's folder, nanoseconds on the clock
+/// that counts suspension.
+pub(super) const INTERRUPTED: &str = "interrupted";
+/// Ctrl-C.
+const INTERRUPT: u8 = 3;
+/// Payload of an endless flood's frames.
+const USUAL_FRAME: usize = 4096;
+
 /// Serves until the process ends; writes both kubeconfigs into `dir` and says on stdout that it is
 /// ready.
 ///
@@ -52,11 +64,12 @@ pub async fn serve(dir: &Path) -> Result<(), StageError> {
     let plain = listen(dir, PLAIN, None).await?;
     let tls = listen(dir, OVER_TLS, Some(&authority)).await?;
     super::child::say(&json!({"ready": true}));
+    let dir: Arc<Path> = dir.into();
     let plain = async {
         loop {
             if let Ok((stream, _)) = plain.accept().await {
                 let _ = stream.set_nodelay(true);
-                tokio::spawn(connection(stream));
+                tokio::spawn(connection(stream, Arc::clone(&dir)));
             }
         }
     };
@@ -64,10 +77,10 @@ pub async fn serve(dir: &Path) -> Result<(), StageError> {
         loop {
             if let Ok((stream, _)) = tls.accept().await {
                 let _ = stream.set_nodelay(true);
-                let acceptor = acceptor.clone();
+                let (acceptor, dir) = (acceptor.clone(), Arc::clone(&dir));
                 tokio::spawn(async move {
                     if let Ok(stream) = acceptor.accept(stream).await {
-                        connection(stream).await;
+                        connection(stream, dir).await;
                     }
                 });
             }
@@ -156,9 +169,10 @@ impl Wire for TlsStream<TcpStream> {
     }
 }
 
-async fn connection<W: Wire>(stream: W) {
-    let service = service_fn(|mut request: Request<Incoming>| async move {
-        Ok::<_, std::convert::Infallible>(answer::<W>(&mut request))
+async fn connection<W: Wire>(stream: W, dir: Arc<Path>) {
+    let service = service_fn(|mut request: Request<Incoming>| {
+        let answer = answer::<W>(&mut request, &dir);
+        async { Ok::<_, std::convert::Infallible>(answer) }
     });
     // A client that goes away in between is the measuring side's to report.
     let _ = http1::Builder::new()
@@ -167,7 +181,7 @@ async fn connection<W: Wire>(stream: W) {
         .await;
 }
 
-fn answer<W: Wire>(request: &mut Request<Incoming>) -> Response<Full<Bytes>> {
+fn answer<W: Wire>(request: &mut Request<Incoming>, dir: &Arc<Path>) -> Response<Full<Bytes>> {
     let path = request.uri().path().to_owned();
     let prefix = format!("/api/v1/namespaces/{NAMESPACE}/pods/");
     let found = path
@@ -177,11 +191,11 @@ fn answer<W: Wire>(request: &mut Request<Incoming>) -> Response<Full<Bytes>> {
         Some((pod, "")) => json_of(StatusCode::OK, &object(pod)),
         Some((pod, "attach")) => match accept(request) {
             Some(key) => {
-                let pod = pod.to_owned();
+                let (pod, dir) = (pod.to_owned(), Arc::clone(dir));
                 let upgrade = hyper::upgrade::on(request);
                 tokio::spawn(async move {
                     if let Ok(upgraded) = upgrade.await {
-                        let _ = shell::<W>(&pod, upgraded).await;
+                        let _ = shell::<W>(&pod, upgraded, &dir).await;
                     }
                 });
                 switching(&key, Some("v5.channel.k8s.io"))
@@ -216,7 +230,7 @@ fn object(pod: &str) -> Value {
     })
 }
 
-async fn shell<W: Wire>(pod: &str, upgraded: Upgraded) -> io::Result<()> {
+async fn shell<W: Wire>(pod: &str, upgraded: Upgraded, dir: &Path) -> io::Result<()> {
     // The connection itself, not hyper's box around it: a burst needs to see TLS.
     let parts = upgraded
         .downcast::<TokioIo<W>>()
@@ -231,6 +245,7 @@ async fn shell<W: Wire>(pod: &str, upgraded: Upgraded) -> io::Result<()> {
             let bytes = bytes.parse().map_err(io::Error::other)?;
             flood(socket, &Burst::new(frame), bytes).await
         }
+        ["endless"] => endless(socket, &dir.join(INTERRUPTED)).await,
         _ => {
             let prompt = Message::Binary(Bytes::from_static(PROMPT));
             socket.send(prompt).await.map_err(io::Error::other)?;
@@ -258,12 +273,8 @@ async fn flood<W: Wire>(
     burst: &Burst,
     bytes: usize,
 ) -> io::Result<()> {
-    loop {
-        match socket.next().await {
-            Some(Ok(message)) if typed(&message).is_some() => break,
-            Some(Ok(_)) => {}
-            Some(Err(_)) | None => return Ok(()),
-        }
+    if !is_typed(&mut socket, |_| true).await {
+        return Ok(());
     }
     let mut wire = socket.into_inner();
     for _ in 0..bytes / BLOCK {
@@ -273,6 +284,42 @@ async fn flood<W: Wire>(
     let mut rest = [0; 4096];
     while wire.read(&mut rest).await? > 0 {}
     Ok(())
+}
+
+/// Writes until Ctrl-C arrives, whether anybody reads it or not; then says when that was.
+async fn endless<W: Wire>(mut socket: WebSocketStream<W>, told: &Path) -> io::Result<()> {
+    if !is_typed(&mut socket, |_| true).await {
+        return Ok(());
+    }
+    let (from, mut to) = tokio::io::split(socket.into_inner());
+    let keys = tokio::io::join(from, tokio::io::sink());
+    let mut keys = WebSocketStream::from_raw_socket(keys, Role::Server, None).await;
+    let burst = Burst::new(USUAL_FRAME);
+    let flooding = async { while to.write_all(burst.bytes()).await.is_ok() {} };
+    let interrupted = tokio::select! {
+        () = flooding => false,
+        interrupted = is_typed(&mut keys, |typed| typed.contains(&INTERRUPT)) => interrupted,
+    };
+    if interrupted {
+        let at = SystemClock.elapsed().since(Elapsed::new(Duration::ZERO));
+        std::fs::write(told, format!("{}\n", at.as_nanos()))?;
+        // The shell stays.
+        is_typed(&mut keys, |_| false).await;
+    }
+    Ok(())
+}
+
+/// Whether something of the kind was typed before the stream ended.
+async fn is_typed<S: AsyncRead + AsyncWrite + Unpin>(
+    socket: &mut WebSocketStream<S>,
+    of_the_kind: impl Fn(&[u8]) -> bool,
+) -> bool {
+    while let Some(Ok(message)) = socket.next().await {
+        if typed(&message).is_some_and(&of_the_kind) {
+            return true;
+        }
+    }
+    false
 }
 
 fn typed(message: &Message) -> Option<&[u8]> {

@@ -3,7 +3,7 @@
 //! Figures go to stdout, with `--json` as one line last; progress goes to stderr.
 
 use breakglass_tests::StageError;
-use breakglass_tests::bench::{self, relay, source};
+use breakglass_tests::bench::{self, copier, relay, source};
 use clap::{Parser, Subcommand};
 use std::io::Write;
 use std::path::PathBuf;
@@ -32,6 +32,13 @@ enum Part {
     /// Who relays
     #[command(hide = true)]
     Relay(relay::Options),
+    /// Who only copies
+    #[command(hide = true)]
+    Copier {
+        /// To this local port
+        #[arg(long)]
+        port: u16,
+    },
 }
 
 fn main() -> ExitCode {
@@ -49,7 +56,7 @@ fn run(arguments: Arguments) -> Result<(), StageError> {
     // The parts are on one core, and have as many threads as that; the relay's runtime is the
     // sidecar's kind.
     let mut builder = match &arguments.part {
-        Some(Part::Relay(_)) => tokio::runtime::Builder::new_multi_thread(),
+        Some(Part::Relay(_) | Part::Copier { .. }) => tokio::runtime::Builder::new_multi_thread(),
         Some(Part::Source { .. }) | None => tokio::runtime::Builder::new_current_thread(),
     };
     let runtime = builder
@@ -61,6 +68,7 @@ fn run(arguments: Arguments) -> Result<(), StageError> {
             None => bench::run(&arguments.options).await,
             Some(Part::Source { dir }) => source::serve(&dir).await,
             Some(Part::Relay(options)) => relay::serve(options).await,
+            Some(Part::Copier { port }) => copier::serve(port).await,
         }
     })
 }
