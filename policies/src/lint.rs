@@ -4,7 +4,7 @@
 //! same findings in the same order; a file that cannot be read is a [`Finding`] of no rule, never
 //! the end of the others. A finding says where, what, why and what to do.
 //!
-//! Soundness: `docs/policies-lint.md` says what each rule does not see. Above all, a value of the
+//! Soundness: a value of the
 //! wrong *type* still errs, and of kinds that are not in `required` nothing is known.
 
 mod access;

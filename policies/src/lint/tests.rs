@@ -376,23 +376,6 @@ fn scope_and_enforcement_are_found() {
 }
 
 #[test]
-fn each_format_is_the_golden_one() {
-    let text = policy(
-        &rule("", "configmaps", "CREATE"),
-        "",
-        "object.data.k == 'v'",
-    );
-    let report = report(&text);
-    for (kind, golden) in [
-        (Format::Text, include_str!("golden/findings.txt")),
-        (Format::Json, include_str!("golden/findings.json")),
-        (Format::Sarif, include_str!("golden/findings.sarif")),
-    ] {
-        assert_eq!(format(&report, kind).trim(), golden.trim(), "{kind:?}");
-    }
-}
-
-#[test]
 fn a_file_that_cannot_be_read_is_said_beside_the_others() {
     let good = policy(&rule("", "configmaps", "CREATE"), "", "true");
     let files = [("a.yaml", "a: [".to_owned()), ("b.yaml", good)]

@@ -46,7 +46,7 @@ fn version(text: &str) -> Result<KubernetesVersion, String> {
         .ok_or_else(|| "a release from 1.30 to 1.37 is wanted".to_owned())
 }
 
-/// Lints. The exit codes are documented in docs/policies-lint.md.
+/// Lints. Exit codes: 0 no error, 1 errors found, 2 a file was not read.
 pub(in crate::cli) fn run(options: &LintOptions) -> Result<(), Failure> {
     let mut files = Vec::new();
     for path in &options.files {
