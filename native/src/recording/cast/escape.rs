@@ -176,7 +176,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_escaped_as_character_by_character(text in "([ -~]{0,40}|\\PC|[\x00-\x1f\"\\\\\x7f]){0,60}") {
+        fn any_text_is_escaped_as_character_by_character(
+            text in "([ -~]{0,40}|\\PC|[\x00-\x1f\"\\\\\x7f]){0,60}"
+        ) {
             check(&text);
         }
     }

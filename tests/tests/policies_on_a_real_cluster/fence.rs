@@ -1,0 +1,165 @@
+//! The fence on the cluster: applied, waited for, taken away.
+
+use super::*;
+
+impl World {
+    /// PolicyExceptions of both kinds, in any form: Kyverno's own check is not what is tested.
+    pub(super) async fn kinds_of_kyverno(&self) {
+        for (group, version) in [("policies.kyverno.io", "v1"), ("kyverno.io", "v2")] {
+            let name = format!("policyexceptions.{group}");
+            let any = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
+            let kind = json!({ "apiVersion": "apiextensions.k8s.io/v1",
+                "kind": "CustomResourceDefinition", "metadata": { "name": name },
+                "spec": { "group": group, "scope": "Namespaced",
+                    "names": { "plural": "policyexceptions", "singular": "policyexception",
+                               "kind": "PolicyException", "listKind": "PolicyExceptionList" },
+                    "versions": [{ "name": version, "served": true, "storage": true,
+                                   "schema": { "openAPIV3Schema": any } }] } });
+            self.applied(
+                "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+                kind,
+            )
+            .await;
+            let path = format!("/apis/{group}/{version}/policyexceptions");
+            self.until("the kind is served", async || {
+                self.as_admin(Method::GET, &path, &Value::Null).await.0 == 200
+            })
+            .await;
+        }
+    }
+
+    /// Applies the native policies of this tier and waits until each refuses.
+    pub(crate) async fn apply(&self, tier: Tier) {
+        let objects = wanted(&render_fence(&fence(tier))).expect("manifests");
+        for (key, object) in objects {
+            if key.api_version == "admissionregistration.k8s.io/v1" {
+                let plural = match key.kind.as_str() {
+                    "ValidatingAdmissionPolicy" => "validatingadmissionpolicies",
+                    _ => "validatingadmissionpolicybindings",
+                };
+                self.made(&format!("{NATIVE}/{plural}"), object).await;
+            }
+        }
+        let namespace = self.namespace(Place::App);
+        let pods = format!("/api/v1/namespaces/{namespace}/pods");
+        let pod = format!("{pods}/known-bad");
+        let mut manifest = CasePod::of(&Value::Null).manifest;
+        manifest["metadata"]["name"] = json!("known-bad");
+        self.made(&pods, manifest.clone()).await;
+        manifest["metadata"]["name"] = json!("known-bad-2");
+        let label = json!({ "metadata": { "labels": { "a": "b" } } });
+        let binding = json!({ "metadata": { "name": "known-bad" }, "roleRef": {
+            "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view" } });
+        let exception = json!({ "apiVersion": "policies.kyverno.io/v1", "kind": "PolicyException",
+            "metadata": { "name": "known-bad" },
+            "spec": { "policyRefs": [{ "name": "tower-breakglass-x" }] } });
+        let exceptions =
+            format!("/apis/policies.kyverno.io/v1/namespaces/{namespace}/policyexceptions");
+        let mut known_bad = vec![
+            (
+                Method::POST,
+                format!("{}?dryRun=All", bindings(&namespace)),
+                binding,
+            ),
+            (Method::POST, format!("{pods}?dryRun=All"), manifest),
+            (Method::DELETE, format!("{pod}?dryRun=All"), Value::Null),
+            (Method::PATCH, format!("{pod}?dryRun=All"), label),
+            (Method::POST, format!("{exceptions}?dryRun=All"), exception),
+        ];
+        if tier == Tier::Flight {
+            known_bad.push((Method::POST, format!("{pod}/exec?command=x"), Value::Null));
+        }
+        for (method, path, body) in known_bad {
+            self.until(&format!("{method} {path} is refused"), async || {
+                let (status, answer) = self
+                    .send(Actor::Backend, method.clone(), &path, &body)
+                    .await;
+                let message = answer["message"].as_str().unwrap_or_default();
+                status == 403
+                    && message.contains("ValidatingAdmissionPolicy '")
+                    && !message.contains("not yet ready")
+            })
+            .await;
+        }
+    }
+
+    /// Warnings of the API server's type checker; it looks at what it can.
+    pub(crate) async fn type_warnings(&self) -> Vec<Value> {
+        let list = format!("{NATIVE}/validatingadmissionpolicies");
+        self.until("the policies are type-checked", async || {
+            let (_, all) = self.as_admin(Method::GET, &list, &Value::Null).await;
+            ours(&all).all(|policy| policy["status"]["observedGeneration"].is_number())
+        })
+        .await;
+        let (_, all) = self.as_admin(Method::GET, &list, &Value::Null).await;
+        let warnings =
+            ours(&all).map(|p| p["status"]["typeChecking"]["expressionWarnings"].clone());
+        warnings.filter(|warning| !warning.is_null()).collect()
+    }
+
+    /// Takes the policies, the rights and the namespaces of this run away.
+    pub(crate) async fn take_away(&self) {
+        for plural in [
+            "validatingadmissionpolicybindings",
+            "validatingadmissionpolicies",
+        ] {
+            let list = format!("{NATIVE}/{plural}");
+            let (_, all) = self.as_admin(Method::GET, &list, &Value::Null).await;
+            for object in ours(&all) {
+                let path = format!(
+                    "{list}/{}",
+                    object["metadata"]["name"].as_str().expect("name")
+                );
+                self.as_admin(Method::DELETE, &path, &Value::Null).await;
+            }
+        }
+        let rights = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
+        for name in ["breakglass-cases", "tower-breakglass-backend-cases"] {
+            self.remove(&format!("{rights}/{name}")).await;
+        }
+        for place in [
+            Place::App,
+            Place::Ground,
+            Place::Preview,
+            Place::SaysFlight,
+            Place::Plain,
+            Place::Unnamed,
+        ] {
+            let path = format!("/api/v1/namespaces/{}", self.namespace(place));
+            self.as_admin(Method::DELETE, &path, &Value::Null).await;
+        }
+    }
+}
+
+fn ours(list: &Value) -> impl Iterator<Item = &Value> {
+    let items = list["items"].as_array().into_iter().flatten();
+    items.filter(|item| {
+        let name = item["metadata"]["name"].as_str().unwrap_or_default();
+        name.starts_with("tower-breakglass-") || name.starts_with("vpol-tower-breakglass-")
+    })
+}
+
+fn fence(tier: Tier) -> FenceConfig {
+    let account = |name| ServiceAccount::new("kyverno", name).expect("valid");
+    FenceConfig {
+        tier,
+        installation: INSTALLATION.to_owned(),
+        backend: Identity::of_user_name(BACKEND).expect("valid"),
+        debug_images: DEBUG_IMAGES.map(str::to_owned).to_vec(),
+        operators: actor_groups(Actor::Operator)
+            .iter()
+            .map(|g| (*g).to_owned())
+            .collect(),
+        kyverno: vec![account("kyverno-admission-controller")],
+        signing: Signing {
+            glob: "ghcr.io/hangar/tower-debug*".to_owned(),
+            issuer: "https://token.actions.githubusercontent.com".to_owned(),
+            subject: "https://github.com/hangar/x/.github/workflows/r.yml@refs/heads/main"
+                .to_owned(),
+            rekor_url: "https://rekor.sigstore.dev".to_owned(),
+            roots: None,
+        },
+        bucket: None,
+        application: None,
+    }
+}
