@@ -3,7 +3,11 @@
 //! Invariant: a case is a small change of a request that is right; what is right, the builders of
 //! `decisions` say. So what they build is allowed, and each case shows one clause at work.
 
+// By their paths: the proofs of the package `policies` take this file in, too.
+#[path = "policy_cases/objects.rs"]
 mod objects;
+#[path = "policy_cases/requests.rs"]
+mod requests;
 
 pub use objects::{APP_IMAGE, CasePod, DEBUG_IMAGES, INSTALLATION, SESSION, actor_groups};
 
