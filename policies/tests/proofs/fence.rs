@@ -72,7 +72,8 @@ pub(crate) fn policies(tier: Tier) -> Vec<Policy> {
 
 /// Every case of the tier, less those that the API's own validation ends before any policy.
 pub(crate) fn cases(tier: Tier) -> Vec<Case> {
-    let all = policy_cases::all(&root(), BACKEND).expect("cases");
+    let mut all = policy_cases::all(&root(), BACKEND).expect("cases");
+    all.extend(policy_cases::offline(&root(), BACKEND).expect("cases"));
     let all = all.into_iter().filter(|case| case.tiers.contains(&tier));
     let mut all: Vec<Case> = all.filter_map(|case| of(&case)).collect();
     let flight = (tier == Tier::Flight).then_some("flight.yaml");
