@@ -37,6 +37,7 @@ mod regex;
     reason = "most of the crate's tokens make no tree any deeper"
 )]
 mod scan;
+mod unparse;
 #[expect(
     clippy::wildcard_enum_match_arm,
     reason = "an operation names the types that it takes; on all others it has no overload"

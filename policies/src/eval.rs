@@ -8,10 +8,16 @@
 //! `failurePolicy` is not copied and so is `Fail`. A policy without a binding is judged as if one
 //! denied, and the verdict says so.
 
+mod cases;
 mod matching;
 mod program;
 mod request;
 mod run;
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "a value that is no boolean is none, and one node alone names a variable"
+)]
+mod trial;
 
 #[cfg(test)]
 #[expect(
@@ -20,8 +26,10 @@ mod run;
 )]
 mod tests;
 
+pub use cases::{Case, Refusal};
 pub use program::{Program, ProgramError};
 pub use request::{Request, RequestError};
+pub(crate) use trial::{Change, Trial};
 
 use crate::cel::{Authorizer, KubernetesVersion};
 use crate::model::{Binding, Document};

@@ -8,11 +8,17 @@
 
 pub mod cel;
 pub mod compare;
+pub mod equivalence;
 pub mod eval;
 pub mod fence;
 pub mod identity;
 pub mod lint;
 pub mod model;
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "an operator names the nodes that it changes"
+)]
+pub mod mutate;
 pub mod render;
 pub mod source;
 mod template;

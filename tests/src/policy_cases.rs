@@ -3,7 +3,11 @@
 //! Invariant: a case is a small change of a request that is right; what is right, the builders of
 //! `decisions` say. So what they build is allowed, and each case shows one clause at work.
 
+// By their paths: the proofs of the package `policies` take this file in, too.
+#[path = "policy_cases/objects.rs"]
 mod objects;
+#[path = "policy_cases/requests.rs"]
+mod requests;
 
 pub use objects::{APP_IMAGE, CasePod, DEBUG_IMAGES, INSTALLATION, SESSION, actor_groups};
 
@@ -221,21 +225,33 @@ pub fn all(root: &Path, backend: &str) -> Result<Vec<Case>, BadCases> {
         "guard",
     ] {
         let file = format!("tests/policies/{policy}.yaml");
-        let bad = |why: String| BadCases {
-            file: file.clone(),
-            why,
-        };
-        let text =
-            std::fs::read_to_string(root.join(&file)).map_err(|error| bad(error.to_string()))?;
-        let written: Vec<Written> =
-            serde_saphyr::from_str(&text).map_err(|error| bad(error.to_string()))?;
-        for written in written {
-            for written in expanded(written) {
-                cases.push(case(written, policy, backend).map_err(bad)?);
-            }
-        }
+        cases.extend(read(root, file, policy, backend)?);
     }
     Ok(cases)
+}
+
+/// The cases of debug containers that only the offline evaluation takes, in the same form.
+///
+/// # Errors
+/// [`BadCases`]: the file is not there or not of this form.
+pub fn offline(root: &Path, backend: &str) -> Result<Vec<Case>, BadCases> {
+    let policy = "debug-container";
+    let file = format!("tests/policies/offline/{policy}.yaml");
+    read(root, file, policy, backend)
+}
+
+fn read(root: &Path, file: String, policy: &str, backend: &str) -> Result<Vec<Case>, BadCases> {
+    let bad = |why: String| BadCases {
+        file: file.clone(),
+        why,
+    };
+    let text = std::fs::read_to_string(root.join(&file)).map_err(|error| bad(error.to_string()))?;
+    let written: Vec<Written> =
+        serde_saphyr::from_str(&text).map_err(|error| bad(error.to_string()))?;
+    let written = written.into_iter().flat_map(expanded);
+    written
+        .map(|written| case(written, policy, backend).map_err(bad))
+        .collect()
 }
 
 /// One for each value, the value in its name.

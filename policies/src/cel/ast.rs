@@ -321,4 +321,32 @@ impl Node {
                 .collect(),
         }
     }
+
+    /// The same nodes, to be changed.
+    pub fn children_mut(&mut self) -> Vec<&mut Node> {
+        match &mut self.kind {
+            Kind::Literal(_) | Kind::Name(_) => Vec::new(),
+            Kind::Select { operand, .. }
+            | Kind::Has { operand, .. }
+            | Kind::Unary { operand, .. } => vec![operand],
+            Kind::Index { operand, index, .. } => vec![operand, index],
+            Kind::Binary { left, right, .. } => vec![left, right],
+            Kind::Conditional { condition, yes, no } => vec![condition, yes, no],
+            Kind::Call {
+                target, arguments, ..
+            } => {
+                let target = target.iter_mut().map(Box::as_mut);
+                target.chain(arguments).collect()
+            }
+            Kind::List(elements) => elements.iter_mut().map(|(element, _)| element).collect(),
+            Kind::Map(entries) => entries
+                .iter_mut()
+                .flat_map(|entry| [&mut entry.key, &mut entry.value])
+                .collect(),
+            Kind::Macro(inner) => std::iter::once(&mut inner.range)
+                .chain(&mut inner.condition)
+                .chain([&mut inner.body])
+                .collect(),
+        }
+    }
 }

@@ -32,6 +32,20 @@ pub(crate) fn config(tier: Tier) -> FenceConfig {
     }
 }
 
+/// The policies of a tier, as they are rendered.
+pub(crate) fn policies(tier: Tier) -> Vec<crate::model::Policy> {
+    let mut found = Vec::new();
+    for file in render_fence(&config(tier)) {
+        let documents = crate::model::Policy::parse_all(file.file_name, file.text.as_bytes());
+        for document in documents.expect("a file") {
+            if let crate::model::Document::Policy(policy) = document {
+                found.push(*policy);
+            }
+        }
+    }
+    found
+}
+
 fn whole() -> FenceConfig {
     let pem = "-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n".to_owned();
     let mut config = config(Tier::Flight);

@@ -79,28 +79,15 @@ impl World {
         self.people().await;
         self.kinds_of_kyverno().await;
         let places = [
-            (
-                Place::App,
-                json!({ "hangar.io/app": "shop", "hangar.io/env": "prod" }),
-            ),
-            (
-                Place::Ground,
-                json!({ "hangar.io/app": "shop", "hangar.io/tier": "Ground" }),
-            ),
-            (
-                Place::Preview,
-                json!({ "hangar.io/app": "shop", "hangar.io/ephemeral-env": "true" }),
-            ),
-            (
-                Place::SaysFlight,
-                json!({ "hangar.io/app": "shop", "hangar.io/tier": "Flight",
-                        "hangar.io/ephemeral-env": "false" }),
-            ),
-            (Place::Plain, json!({ "team": "shop" })),
-            (Place::Unnamed, json!({ "hangar.io/app": "" })),
+            Place::App,
+            Place::Ground,
+            Place::Preview,
+            Place::SaysFlight,
+            Place::Plain,
+            Place::Unnamed,
         ];
-        for (place, labels) in places {
-            let name = self.namespace(place);
+        for place in places {
+            let (name, labels) = (self.namespace(place), place.labels());
             self.made(
                 "/api/v1/namespaces",
                 json!({ "apiVersion": "v1", "kind": "Namespace",
@@ -359,14 +346,7 @@ impl World {
 }
 
 fn user(actor: Actor) -> &'static str {
-    match actor {
-        Actor::Backend => BACKEND,
-        Actor::Operator => "olga",
-        Actor::Developer => "dave",
-        Actor::Kyverno => "system:serviceaccount:kyverno:kyverno-admission-controller",
-        Actor::KyvernoCleanup => "system:serviceaccount:kyverno:kyverno-cleanup-controller",
-        Actor::Controller => "system:serviceaccount:kube-system:replicaset-controller",
-    }
+    actor.user(BACKEND)
 }
 
 fn is_about_a_grant(case: &Case) -> bool {

@@ -247,6 +247,10 @@ fn unit(root: &Path, count: &mut Count) -> Result<(), String> {
         count,
     )?;
     tests(
+        &mut cargo(root, &["test", "-p", "policies", "--test", "proofs"]),
+        count,
+    )?;
+    tests(
         &mut cargo(
             root,
             &["test", "-p", "breakglass-tests", "--test", "policy_cases"],

@@ -1,0 +1,43 @@
+//! The mutation score of the fence (P-9).
+
+use crate::fence::{VERSION, cases, policies, root};
+use decisions::session::Tier;
+use policies::mutate::{Equivalent, score};
+use std::collections::BTreeMap;
+
+#[test]
+fn p_9_every_mutant_is_killed_or_listed_with_a_reason() {
+    let list = |name: &str| -> Vec<Equivalent> {
+        let path = root().join("tests/policies").join(name);
+        let text = std::fs::read_to_string(path).expect("the list");
+        serde_saphyr::from_str(&text).expect("a list of mutants")
+    };
+    let equivalent = list("equivalent-mutants.yaml");
+    let score = score(
+        &policies(Tier::Flight),
+        VERSION,
+        &cases(Tier::Flight),
+        |_| {},
+    );
+    let score = score.expect("policies that can be judged");
+    let mut operators: BTreeMap<&str, usize> = BTreeMap::new();
+    for id in score.killed.keys().chain(&score.survivors) {
+        *operators.entry(&id.operator).or_default() += 1;
+    }
+    println!(
+        "{} mutants, {} killed, {} equivalent, {} stillborn; {operators:?}; cases {:?}",
+        score.mutants(),
+        score.killed.len(),
+        equivalent.len(),
+        score.stillborn,
+        score.cases
+    );
+    let problems = score.problems(&equivalent);
+    assert!(
+        problems.is_empty(),
+        "{} problems:\n{}",
+        problems.len(),
+        problems.join("\n")
+    );
+    assert!(score.mutants() >= 400, "{}", score.mutants());
+}
