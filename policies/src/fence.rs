@@ -257,4 +257,4 @@ fn yaml(text: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -12,6 +12,7 @@ pub mod eval;
 pub mod fence;
 pub mod identity;
 pub mod model;
+pub mod preflight;
 pub mod render;
 pub mod source;
 mod template;
