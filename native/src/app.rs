@@ -5,7 +5,7 @@
 
 use crate::clock::SystemClock;
 use crate::cluster;
-use crate::config::Config;
+use crate::config::{Config, FenceError};
 use crate::folder::FolderRecordings;
 use crate::http::error::{ApiError, chain};
 use crate::http::routes::routes;
@@ -46,6 +46,18 @@ pub enum StartError {
         #[source]
         source: cluster::ConfigError,
     },
+    /// What its fence is made of cannot be used (P-2).
+    #[error("the fence of a cluster")]
+    Fence(#[from] FenceError),
+    /// Nothing can be judged by its fence (P-7).
+    #[error("the preflight of cluster `{name}`")]
+    Preflight {
+        /// The cluster's name.
+        name: String,
+        /// Why not.
+        #[source]
+        source: policies::preflight::PreflightError,
+    },
     /// The database's configuration cannot be used.
     #[error("the database's configuration cannot be used")]
     Database(#[source] crate::ports::StoreError),
@@ -77,12 +89,15 @@ impl App {
     pub async fn build(config: &Config) -> Result<Arc<Self>, StartError> {
         let store = PgStore::new(&config.database, owner_name()).map_err(StartError::Database)?;
         let folder = &config.recordings.folder;
+        let clusters = cluster::connect(&config.clusters, &config.installation)
+            .await
+            .map_err(|(name, source)| StartError::Cluster { name, source })?;
+        let clusters = cluster::preflight::fenced(clusters, &config.fences()?)
+            .map_err(|(name, source)| StartError::Preflight { name, source })?;
         let world = World {
             clock: Arc::new(SystemClock),
             store: Arc::new(store),
-            clusters: cluster::connect(&config.clusters, &config.installation)
-                .await
-                .map_err(|(name, source)| StartError::Cluster { name, source })?,
+            clusters,
             recordings: Arc::new(FolderRecordings::new(folder.path.clone(), &folder.name)),
         };
         Ok(Self::on(config, world))

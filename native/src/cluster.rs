@@ -21,6 +21,7 @@ pub(crate) mod object;
 mod path;
 mod patience;
 pub(crate) mod pods;
+pub(crate) mod preflight;
 mod shell;
 pub(crate) mod watch;
 

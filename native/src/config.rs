@@ -57,7 +57,7 @@ pub struct Config {
     /// How long opening and ending may take.
     #[serde(default)]
     pub timeouts: Timeouts,
-    /// The clusters' fences, for `breakglass policies` (P-2). The sidecar runs without.
+    /// The clusters' fences, for `breakglass policies` (P-2) and the preflight (P-7).
     #[serde(default)]
     pub policies: Option<PoliciesConfig>,
 }

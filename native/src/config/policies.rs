@@ -210,6 +210,19 @@ impl Config {
         let policies = self.policies.as_ref().ok_or(FenceError::NoSection)?;
         policies.fence(self, cluster)
     }
+
+    /// The policies of every cluster that has a fence, by its name; none without the section.
+    ///
+    /// # Errors
+    /// [`FenceError`]: a usable name is missing.
+    pub fn fences(&self) -> Result<BTreeMap<String, FenceConfig>, FenceError> {
+        let named = self
+            .policies
+            .iter()
+            .flat_map(|policies| policies.clusters.keys());
+        let fence = |name: &String| Ok((name.clone(), self.fence(name)?.fence));
+        named.map(fence).collect()
+    }
 }
 
 impl PoliciesConfig {
