@@ -67,7 +67,9 @@ fn what_is_guarded_in_any_of_cels_ways_is_not_reported() {
         "object.data[?'k'].orValue('') == 'v' || !has(object.data)",
         "has(object.data) && object.data.exists(k, k == 'a') && object.data['a'] == 'x'",
         "object.?metadata.labels[?'a'].hasValue() && object.metadata.labels['a'] == 'x'",
+        "object.metadata.?labels['a'].orValue('') == '' || object.metadata.labels['a'] == 'x'",
         "object.?data.orValue({}).all(k, object.data[k] == 'x')",
+        "(has(object.data) ? object.data : {}).all(k, object.data[k] == 'x')",
         "has(object.metadata.ownerReferences) && \
          object.metadata.ownerReferences.all(o, o.kind == 'x')",
         "has(object.metadata.ownerReferences) && object.metadata.ownerReferences\
@@ -100,7 +102,15 @@ fn what_may_be_absent_or_null_is_reported() {
         ("object.metadata.labels['a'] == 'x'", &["L1"]),
         ("!has(object.data) && size(object.data) > 0", &["L1"]),
         (
-            "object.metadata.?labels['a'].orValue('') == '' || object.metadata.labels['a'] == ''",
+            "object.metadata.?labels['a'].orValue('') != '' || object.metadata.labels['a'] == ''",
+            &["L1"],
+        ),
+        (
+            "object.?data.orValue({'a': 'b'}).all(k, object.data[k] == 'x')",
+            &["L1"],
+        ),
+        (
+            "(object.?data.orValue([]) + ['a']).all(k, object.data[k] == 'x')",
             &["L1"],
         ),
         (
@@ -162,7 +172,9 @@ fn variables_are_judged_where_they_are_used() {
     assert_eq!(with("!has(object.data) || size(variables.d) > 0"), [""; 0]);
     assert_eq!(with("!variables.has || size(variables.d) > 0"), [""; 0]);
     assert_eq!(with("size(variables.o) > 0"), [""; 0]);
-    assert_eq!(with("variables.d.k == 'v'"), ["L1", "L1"]);
+    // As for `object.data.k`: the first step that may be absent is the finding.
+    assert_eq!(with("variables.d.k == 'v'"), ["L1"]);
+    assert_eq!(with("!has(object.data) || variables.d.k == 'v'"), ["L1"]);
     assert_eq!(with("variables.o.k == 'v'"), ["L1"]);
 }
 
@@ -369,7 +381,10 @@ fn scope_and_enforcement_are_found() {
         ids(&policy(all, "request.userInfo.username == 'x'", "true")),
         [""; 0]
     );
-    let text = policy(&rule("", "configmaps", "CREATE"), "", "true");
+    let configmaps = rule("", "configmaps", "CREATE");
+    let enforced = "object.metadata.name == 'x'";
+    assert_eq!(ids(&policy(&configmaps, enforced, enforced)), ["L5"]);
+    let text = policy(&configmaps, "", "true");
     assert_eq!(ids(&text.replace("[Deny]", "[Deny, Warn]")), ["L6"]);
     assert_eq!(ids(text.split("---").next().unwrap()), ["L6"]);
     assert_eq!(ids(&text.replace("Fail", "Ignore")), ["L6"]);

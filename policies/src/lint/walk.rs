@@ -227,6 +227,16 @@ impl<'a> Walk<'a> {
         let known = facts.get_or_insert_default();
         if let Some((_, Bound::Element(path))) = names.first() {
             known.insert(Fact::Present(path.clone()));
+            // There is an element, so there is what it is an element of.
+            let within = path
+                .parent()
+                .filter(|_| paths::gives_its_own(&inner.range, &self.scope));
+            known.extend(
+                within
+                    .iter()
+                    .flat_map(Path::as_far_as_one_item)
+                    .map(Fact::Present),
+            );
         }
         if let Some((_, bound)) = names.first() {
             for filter in filters(&inner.range) {
