@@ -1,11 +1,9 @@
 //! Which fields an object always has when admission sees it, by kind.
 //!
-//! Written by hand from the project's facts about admission and from the documentation of the
-//! Kubernetes API: what is called required there, what is said to be defaulted, and what admission
-//! says of a request. It is neither generated from an `OpenAPI` schema nor compared with one, nor
-//! with the Go types, nor release by release. An entry that is wrong hides a finding of L1; one
-//! that is missing makes a finding too many. A field that stands under an optional one is here when
-//! it is there whenever its parent is.
+//! Written by hand from the documentation of the Kubernetes API and notes on admission: what is
+//! required, what is defaulted, what a request carries. It was not generated from or compared with
+//! a schema or the Go types, nor release by release. A wrong entry hides a finding of L1, a missing
+//! one makes one too many. What stands under an optional field is there whenever its parent is.
 
 use super::facts::Case;
 use super::paths::{Path, Root};

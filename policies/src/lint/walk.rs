@@ -148,11 +148,7 @@ impl<'a> Walk<'a> {
                 self.check(operand);
                 self.check(index);
                 if !optional {
-                    let of = paths::resolve(operand, &self.scope, self.variables);
-                    let path = of
-                        .filter(|of| !of.optional)
-                        .and_then(|of| paths::indexed(of.path, index, &self.scope, self.variables));
-                    self.read(path, node);
+                    self.read(self.element(operand, index), node);
                 }
             }
             Kind::Binary {
@@ -192,6 +188,15 @@ impl<'a> Walk<'a> {
                 }
             }
         }
+    }
+
+    /// The path of `operand[index]`, where that is no optional.
+    fn element(&self, operand: &Node, index: &Node) -> Option<Path> {
+        let of = paths::resolve(operand, &self.scope, self.variables)?;
+        if of.optional {
+            return None;
+        }
+        paths::indexed(of.path, index, &self.scope, self.variables)
     }
 
     /// Either side counts only where the other one does not decide alone.
