@@ -3,6 +3,8 @@
 use super::*;
 use crate::model::Policy;
 
+mod formats;
+
 /// A ValidatingAdmissionPolicy with its binding.
 fn policy(rule: &str, condition: &str, expression: &str) -> String {
     let condition = match condition {
