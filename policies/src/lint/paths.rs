@@ -94,6 +94,13 @@ impl Path {
     }
 }
 
+/// A selector's requirement always has a key and an operator.
+pub(super) fn selects(pattern: &str) -> bool {
+    ["key", "operator"]
+        .iter()
+        .any(|of| pattern.ends_with(&format!("matchExpressions[*].{of}")))
+}
+
 fn is_name(text: &str) -> bool {
     !text.is_empty()
         && !text.starts_with(|c: char| c.is_ascii_digit())

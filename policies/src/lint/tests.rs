@@ -216,6 +216,11 @@ fn qk2_volumes_that_are_absent_are_found() {
     assert_eq!(ids(&policy(&rule, "", unguarded)), ["L1"]);
     let guarded = format!("!has(object.spec.template.spec.volumes) || {unguarded}");
     assert_eq!(ids(&policy(&rule, "", &guarded)), [""; 0]);
+    let all = "!has(object.spec.selector.matchExpressions) || \
+               object.spec.selector.matchExpressions.all(e, e.key != '' && e.operator != '')";
+    assert_eq!(ids(&policy(&rule, "", all)), [""; 0]);
+    let values = all.replace("e.key", "e.values[0]");
+    assert_eq!(ids(&policy(&rule, "", &values)), ["L1"]);
 }
 
 #[test]
