@@ -4,18 +4,38 @@
 //! same findings in the same order; a file that cannot be read is a [`Finding`] of no rule, never
 //! the end of the others. A finding says where, what, why and what to do.
 //!
-//! Soundness: a value of the
-//! wrong *type* still errs, and of kinds that are not in `required` nothing is known.
+//! Soundness: a value of the wrong *type* still errs, and of kinds that are not in `required`
+//! nothing is known.
 
 mod access;
 mod conditions;
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "a rule names the shapes that it knows; of all others it says nothing"
+)]
 mod expressions;
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "a rule names the shapes that it knows; of all others it says nothing"
+)]
 mod facts;
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "a rule names the shapes that it knows; of all others it says nothing"
+)]
 mod images;
 mod kyverno;
 mod output;
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "a rule names the shapes that it knows; of all others it says nothing"
+)]
 mod paths;
 mod required;
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "a rule names the shapes that it knows; of all others it says nothing"
+)]
 mod resources;
 mod rules;
 mod walk;
@@ -69,7 +89,8 @@ pub struct Report {
 }
 
 impl Report {
-    /// The command's exit code: 2 where a file could not be read, 1 where there is an error, else 0.
+    /// The command's exit code: 2 where a file could not be read, 1 where there is an error,
+    /// else 0.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         let error = self

@@ -1,7 +1,7 @@
 //! L1, L2 and L7: every expression's needs, under what the match conditions established.
 
 use super::expressions::Trees;
-use super::facts::{Facts, Variable, Variables, View, is_optional};
+use super::facts::{Case, Facts, Variable, Variables, View, is_optional};
 use super::paths::{self, Root};
 use super::walk::{Missing, Need, NeedsOf, Walk};
 use super::{Findings, Rule, Severity, resources};
@@ -17,51 +17,13 @@ pub(super) fn judge(policy: &Policy, trees: &Trees<'_>, findings: &mut Findings<
         return;
     }
     let cases = resources::cases(policy);
-    let mut variables = Variables::new();
-    let mut needs_of = NeedsOf::new();
-    let no_scope = Vec::new();
-    let nothing: Facts = Some(BTreeSet::new());
-    for named in &policy.variables {
-        let (Some(name), Some(tree)) = (&named.name, trees.of(&named.expression)) else {
-            continue;
-        };
-        if too_large(tree) {
-            continue;
-        }
-        let walk = Walk::new(&cases, &variables, &needs_of, &named.expression);
-        needs_of.insert(name.value.clone(), walk.needs(tree, &nothing));
-        let view = View {
-            cases: &cases,
-            variables: &variables,
-            scope: &no_scope,
-            read: true,
-        };
-        let known = Variable {
-            path: paths::resolve(tree, &no_scope, &variables),
-            when_true: view.when(tree, true),
-            when_false: view.when(tree, false),
-            optional: is_optional(tree, &no_scope, &variables),
-        };
-        variables.insert(name.value.clone(), known);
-    }
+    let (variables, needs_of) = of_variables(policy, trees, &cases);
     let conditions: Vec<&Node> = policy
         .match_conditions
         .iter()
         .filter_map(|condition| trees.of(&condition.expression))
         .filter(|tree| !too_large(tree))
         .collect();
-    let held = |read: bool, of: &[&Node]| -> Facts {
-        let view = View {
-            cases: &cases,
-            variables: &variables,
-            scope: &no_scope,
-            read,
-        };
-        of.iter().try_fold(BTreeSet::new(), |mut all, tree| {
-            all.extend(view.when(tree, true)?);
-            Some(all)
-        })
-    };
     for (role, text) in policy.expressions() {
         let Some(tree) = trees.of(text) else { continue };
         if too_large(tree) {
@@ -85,20 +47,68 @@ pub(super) fn judge(policy: &Policy, trees: &Trees<'_>, findings: &mut Findings<
                     .position(|condition| std::ptr::eq(*condition, tree));
                 let (before, after) = conditions.split_at(own.unwrap_or(conditions.len()));
                 let after = after.get(1..).unwrap_or_default();
-                held(true, before)
-                    .zip(held(false, after))
+                held(&cases, &variables, true, before)
+                    .zip(held(&cases, &variables, false, after))
                     .map(|(mut all, more)| {
                         all.extend(more);
                         all
                     })
             }
-            Role::Validation | Role::Message | Role::Audit => held(true, &conditions),
+            Role::Validation | Role::Message | Role::Audit => {
+                held(&cases, &variables, true, &conditions)
+            }
         };
         let walk = Walk::new(&cases, &variables, &needs_of, text);
         for need in walk.needs(tree, &facts) {
             say(policy, role, &need, findings);
         }
     }
+}
+
+/// What is known of each variable, and what it needs.
+fn of_variables(policy: &Policy, trees: &Trees<'_>, cases: &[Case]) -> (Variables, NeedsOf) {
+    let mut variables = Variables::new();
+    let mut needs_of = NeedsOf::new();
+    let no_scope = Vec::new();
+    let nothing: Facts = Some(BTreeSet::new());
+    for named in &policy.variables {
+        let (Some(name), Some(tree)) = (&named.name, trees.of(&named.expression)) else {
+            continue;
+        };
+        if too_large(tree) {
+            continue;
+        }
+        let walk = Walk::new(cases, &variables, &needs_of, &named.expression);
+        needs_of.insert(name.value.clone(), walk.needs(tree, &nothing));
+        let view = View {
+            cases,
+            variables: &variables,
+            scope: &no_scope,
+            read: true,
+        };
+        let known = Variable {
+            path: paths::resolve(tree, &no_scope, &variables),
+            when_true: view.when(tree, true),
+            when_false: view.when(tree, false),
+            optional: is_optional(tree, &no_scope, &variables),
+        };
+        variables.insert(name.value.clone(), known);
+    }
+    (variables, needs_of)
+}
+
+/// What holds where all of these came out true.
+fn held(cases: &[Case], variables: &Variables, read: bool, of: &[&Node]) -> Facts {
+    let view = View {
+        cases,
+        variables,
+        scope: &Vec::new(),
+        read,
+    };
+    of.iter().try_fold(BTreeSet::new(), |mut all, tree| {
+        all.extend(view.when(tree, true)?);
+        Some(all)
+    })
 }
 
 fn too_large(tree: &Node) -> bool {

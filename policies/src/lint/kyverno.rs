@@ -2,6 +2,7 @@
 
 use super::{Findings, Rule, Severity};
 use crate::model::{Exception, Policy, PolicyKind};
+use crate::source::Spanned;
 
 pub(super) fn judge(policy: &Policy, findings: &mut Findings<'_>) {
     let validating = match policy.kind {
@@ -70,7 +71,7 @@ fn on_pods_alone(policy: &Policy) -> bool {
     let [rule] = constraints.resource_rules.as_slice() else {
         return false;
     };
-    let only = |texts: &[crate::source::Spanned<String>], text: &str| matches!(texts, [one] if one.value == text);
+    let only = |texts: &[Spanned<String>], text: &str| matches!(texts, [one] if one.value == text);
     only(&rule.resources, "pods")
         && only(&rule.api_groups, "")
         && only(&rule.api_versions, "v1")

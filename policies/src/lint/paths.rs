@@ -60,6 +60,21 @@ impl Path {
         })
     }
 
+    /// The path and those above it, up to the element of a macro: where that element comes from
+    /// its own macro knows.
+    pub(super) fn as_far_as_one_item(&self) -> Vec<Self> {
+        let mut paths = Vec::new();
+        let mut above = Some(self.clone());
+        while let Some(path) = above {
+            above = match path.steps.last() {
+                Some(Step::Item(_)) => None,
+                _ => path.parent(),
+            };
+            paths.push(path);
+        }
+        paths
+    }
+
     /// As the table of required fields writes it, without the root: `spec.containers[*].name`.
     pub(super) fn pattern(&self) -> String {
         let mut text = String::new();
@@ -77,6 +92,13 @@ impl Path {
         }
         text
     }
+}
+
+/// A selector's requirement always has a key and an operator.
+pub(super) fn selects(pattern: &str) -> bool {
+    ["key", "operator"]
+        .iter()
+        .any(|of| pattern.ends_with(&format!("matchExpressions[*].{of}")))
 }
 
 fn is_name(text: &str) -> bool {
@@ -262,6 +284,39 @@ pub(super) fn is_constant(node: &Node) -> bool {
         Kind::Map(entries) => entries
             .iter()
             .all(|entry| is_constant(&entry.key) && is_constant(&entry.value)),
+        _ => false,
+    }
+}
+
+/// Whether every element of what is gone through is one of the path that it resolves to: not of a
+/// default, of another list, or of what a variable may have filled in.
+pub(super) fn gives_its_own(node: &Node, scope: &Scope) -> bool {
+    match &node.kind {
+        Kind::Name(_) => true,
+        Kind::Select { operand, .. } => {
+            variable(node, scope).is_none() && gives_its_own(operand, scope)
+        }
+        Kind::Index { operand, .. } => gives_its_own(operand, scope),
+        Kind::Call {
+            function,
+            target: Some(target),
+            arguments,
+        } if matches!(function.as_str(), "orValue" | "value") => {
+            arguments.iter().all(is_empty) && gives_its_own(target, scope)
+        }
+        Kind::Macro(inner) if inner.kind == MacroKind::Filter => gives_its_own(&inner.range, scope),
+        Kind::Conditional { yes, no, .. } => {
+            (is_empty(yes) && gives_its_own(no, scope))
+                || (is_empty(no) && gives_its_own(yes, scope))
+        }
+        _ => false,
+    }
+}
+
+fn is_empty(node: &Node) -> bool {
+    match &node.kind {
+        Kind::List(items) => items.is_empty(),
+        Kind::Map(entries) => entries.is_empty(),
         _ => false,
     }
 }

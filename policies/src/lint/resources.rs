@@ -122,6 +122,7 @@ pub(super) fn judge(policy: &Policy, trees: &Trees<'_>, findings: &mut Findings<
     for rule in &constraints.resource_rules {
         never_matches(rule, findings);
     }
+    selects_itself(policy, findings);
     scope(policy, constraints, findings);
     subresources(policy, constraints, trees, findings);
 }
@@ -262,6 +263,10 @@ fn scope(policy: &Policy, constraints: &MatchConstraints, findings: &mut Finding
             findings.add(Rule::Scope, Severity::Warning, rule.at, what, fix);
         }
     }
+}
+
+/// L5: a rule that is a match condition too.
+fn selects_itself(policy: &Policy, findings: &mut Findings<'_>) {
     let conditions: Vec<&str> = policy
         .match_conditions
         .iter()

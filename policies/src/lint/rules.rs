@@ -61,16 +61,19 @@ macro_rules! rules {
 rules! {
     /// A field or key is read that may be absent.
     Presence "L1" "presence"
-        "reading what is absent is an error, and under failurePolicy Fail an error refuses the request"
+        "reading what is absent is an error, and under failurePolicy Fail an error refuses the \
+         request"
     /// `object` or `oldObject` is read where it is null.
     Nullness "L2" "nullness"
-        "object is null on DELETE, oldObject on CREATE and CONNECT; reading a field of null is an error"
+        "object is null on DELETE, oldObject on CREATE and CONNECT; reading a field of null is \
+         an error"
     /// A selector or rule that nothing can match.
     NeverMatches "L3" "never-matches"
         "what never matches is never enforced, and nothing says so"
     /// A name that is not there in match conditions.
     ConditionNames "L4" "condition-names"
-        "namespaceObject is null, and other names are absent or undocumented, while conditions are decided"
+        "namespaceObject is null, and other names are absent or undocumented, while conditions \
+         are decided"
     /// A policy that speaks about everything.
     Scope "L5" "scope"
         "a fault in a policy that matches everything stops everything"
@@ -85,10 +88,12 @@ rules! {
         "`pods` does not match its subresources: what is asked through them is not looked at"
     /// Parameters and audit annotations.
     Parameters "L9" "parameters"
-        "missing parameters, and errors in audit annotations, refuse requests whatever the actions say"
+        "missing parameters, and errors in audit annotations, refuse requests whatever the \
+         actions say"
     /// What the release does not understand, and regular expressions without anchors.
     Dialect "L10" "dialect"
-        "an expression that does not compile is an error each time; a pattern matches anywhere unless anchored"
+        "an expression that does not compile is an error each time; a pattern matches anywhere \
+         unless anchored"
     /// Traps of ImageValidatingPolicy.
     Images "L11" "images"
         "an image policy that is written too widely verifies nothing"

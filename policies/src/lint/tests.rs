@@ -3,6 +3,8 @@
 use super::*;
 use crate::model::Policy;
 
+mod formats;
+
 /// A ValidatingAdmissionPolicy with its binding.
 fn policy(rule: &str, condition: &str, expression: &str) -> String {
     let condition = match condition {
@@ -67,7 +69,9 @@ fn what_is_guarded_in_any_of_cels_ways_is_not_reported() {
         "object.data[?'k'].orValue('') == 'v' || !has(object.data)",
         "has(object.data) && object.data.exists(k, k == 'a') && object.data['a'] == 'x'",
         "object.?metadata.labels[?'a'].hasValue() && object.metadata.labels['a'] == 'x'",
+        "object.metadata.?labels['a'].orValue('') == '' || object.metadata.labels['a'] == 'x'",
         "object.?data.orValue({}).all(k, object.data[k] == 'x')",
+        "(has(object.data) ? object.data : {}).all(k, object.data[k] == 'x')",
         "has(object.metadata.ownerReferences) && \
          object.metadata.ownerReferences.all(o, o.kind == 'x')",
         "has(object.metadata.ownerReferences) && object.metadata.ownerReferences\
@@ -100,7 +104,15 @@ fn what_may_be_absent_or_null_is_reported() {
         ("object.metadata.labels['a'] == 'x'", &["L1"]),
         ("!has(object.data) && size(object.data) > 0", &["L1"]),
         (
-            "object.metadata.?labels['a'].orValue('') == '' || object.metadata.labels['a'] == ''",
+            "object.metadata.?labels['a'].orValue('') != '' || object.metadata.labels['a'] == ''",
+            &["L1"],
+        ),
+        (
+            "object.?data.orValue({'a': 'b'}).all(k, object.data[k] == 'x')",
+            &["L1"],
+        ),
+        (
+            "(object.?data.orValue([]) + ['a']).all(k, object.data[k] == 'x')",
             &["L1"],
         ),
         (
@@ -162,7 +174,9 @@ fn variables_are_judged_where_they_are_used() {
     assert_eq!(with("!has(object.data) || size(variables.d) > 0"), [""; 0]);
     assert_eq!(with("!variables.has || size(variables.d) > 0"), [""; 0]);
     assert_eq!(with("size(variables.o) > 0"), [""; 0]);
-    assert_eq!(with("variables.d.k == 'v'"), ["L1", "L1"]);
+    // As for `object.data.k`: the first step that may be absent is the finding.
+    assert_eq!(with("variables.d.k == 'v'"), ["L1"]);
+    assert_eq!(with("!has(object.data) || variables.d.k == 'v'"), ["L1"]);
     assert_eq!(with("variables.o.k == 'v'"), ["L1"]);
 }
 
@@ -202,6 +216,11 @@ fn qk2_volumes_that_are_absent_are_found() {
     assert_eq!(ids(&policy(&rule, "", unguarded)), ["L1"]);
     let guarded = format!("!has(object.spec.template.spec.volumes) || {unguarded}");
     assert_eq!(ids(&policy(&rule, "", &guarded)), [""; 0]);
+    let all = "!has(object.spec.selector.matchExpressions) || \
+               object.spec.selector.matchExpressions.all(e, e.key != '' && e.operator != '')";
+    assert_eq!(ids(&policy(&rule, "", all)), [""; 0]);
+    let values = all.replace("e.key", "e.values[0]");
+    assert_eq!(ids(&policy(&rule, "", &values)), ["L1"]);
 }
 
 #[test]
@@ -369,7 +388,10 @@ fn scope_and_enforcement_are_found() {
         ids(&policy(all, "request.userInfo.username == 'x'", "true")),
         [""; 0]
     );
-    let text = policy(&rule("", "configmaps", "CREATE"), "", "true");
+    let configmaps = rule("", "configmaps", "CREATE");
+    let enforced = "object.metadata.name == 'x'";
+    assert_eq!(ids(&policy(&configmaps, enforced, enforced)), ["L5"]);
+    let text = policy(&configmaps, "", "true");
     assert_eq!(ids(&text.replace("[Deny]", "[Deny, Warn]")), ["L6"]);
     assert_eq!(ids(text.split("---").next().unwrap()), ["L6"]);
     assert_eq!(ids(&text.replace("Fail", "Ignore")), ["L6"]);

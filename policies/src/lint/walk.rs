@@ -148,11 +148,7 @@ impl<'a> Walk<'a> {
                 self.check(operand);
                 self.check(index);
                 if !optional {
-                    let of = paths::resolve(operand, &self.scope, self.variables);
-                    let path = of
-                        .filter(|of| !of.optional)
-                        .and_then(|of| paths::indexed(of.path, index, &self.scope, self.variables));
-                    self.read(path, node);
+                    self.read(self.element(operand, index), node);
                 }
             }
             Kind::Binary {
@@ -194,6 +190,15 @@ impl<'a> Walk<'a> {
         }
     }
 
+    /// The path of `operand[index]`, where that is no optional.
+    fn element(&self, operand: &Node, index: &Node) -> Option<Path> {
+        let of = paths::resolve(operand, &self.scope, self.variables)?;
+        if of.optional {
+            return None;
+        }
+        paths::indexed(of.path, index, &self.scope, self.variables)
+    }
+
     /// Either side counts only where the other one does not decide alone.
     fn sides(&mut self, left: &Node, right: &Node, outcome: bool) {
         let established = self.view(false).when(right, outcome);
@@ -227,6 +232,16 @@ impl<'a> Walk<'a> {
         let known = facts.get_or_insert_default();
         if let Some((_, Bound::Element(path))) = names.first() {
             known.insert(Fact::Present(path.clone()));
+            // There is an element, so there is what it is an element of.
+            let within = path
+                .parent()
+                .filter(|_| paths::gives_its_own(&inner.range, &self.scope));
+            known.extend(
+                within
+                    .iter()
+                    .flat_map(Path::as_far_as_one_item)
+                    .map(Fact::Present),
+            );
         }
         if let Some((_, bound)) = names.first() {
             for filter in filters(&inner.range) {

@@ -215,7 +215,12 @@ impl Fields {
             mode: evaluation.and_then(|node| self.text(node, "mode")),
             timeout_seconds: timeout.and_then(|node| match node.value {
                 Value::Int(seconds) => Some(seconds),
-                _ => None,
+                Value::Null
+                | Value::Bool(_)
+                | Value::Float(_)
+                | Value::Text(_)
+                | Value::List(_)
+                | Value::Map(_) => None,
             }),
             images: self.images(spec),
             image_checks,

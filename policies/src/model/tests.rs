@@ -41,7 +41,9 @@ fn policy(text: &str) -> Policy {
         .remove(0)
     {
         Document::Policy(policy) => *policy,
-        other => panic!("{other:?}"),
+        other @ (Document::Binding(_) | Document::Exception(_) | Document::Unknown(_)) => {
+            panic!("{other:?}")
+        }
     }
 }
 

@@ -196,7 +196,10 @@ proptest::proptest! {
     }
 
     #[test]
-    fn any_text_stands_where_its_places_say(words in "[a-z]{1,6}( [a-z]{1,6}){0,8}", width in 1usize..20) {
+    fn any_text_stands_where_its_places_say(
+        words in "[a-z]{1,6}( [a-z]{1,6}){0,8}",
+        width in 1usize..20,
+    ) {
         let mut folded = String::from("a: >-\n");
         for line in words.split(' ').collect::<Vec<_>>().chunks(width) {
             folded.push_str("   ");
