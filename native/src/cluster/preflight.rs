@@ -70,6 +70,23 @@ impl Fenced {
         }
     }
 
+    /// Judges an object that is not there yet.
+    async fn judge_new(
+        &self,
+        object: &Value,
+        sending: impl FnOnce(&Value) -> Sending<'_> + Send + 'static,
+    ) -> Result<(), ClusterError> {
+        let namespace = super::object::meta(object, "namespace").unwrap_or_default();
+        // No pod has an empty name: only the namespace is looked at.
+        let facts = self.inner.look_at(namespace, "").await?;
+        let (sent, namespace) = (object.clone(), namespace.to_owned());
+        self.judge(move |preflight| {
+            let labels = facts.namespace_labels.as_ref();
+            preflight.check(&sending(&sent), &namespace, labels)
+        })
+        .await
+    }
+
     /// Judges what becomes of the pod that is meant; there is nothing to judge where it is gone.
     async fn judge_pod<F>(&self, pod: &PodRef, judge: F) -> Result<(), ClusterError>
     where
@@ -100,16 +117,17 @@ impl Cluster for Fenced {
         session: &SessionId,
         binding: &Value,
     ) -> Result<MadeObject, ClusterError> {
-        let namespace = super::object::meta(binding, "namespace").unwrap_or_default();
-        // No pod has an empty name: only the namespace is looked at.
-        let facts = self.inner.look_at(namespace, "").await?;
-        let (sent, namespace) = (binding.clone(), namespace.to_owned());
-        self.judge(move |preflight| {
-            let labels = facts.namespace_labels.as_ref();
-            preflight.check(&Sending::Grant(&sent), &namespace, labels)
-        })
-        .await?;
+        self.judge_new(binding, |new| Sending::Grant(new)).await?;
         self.inner.create_grant(session, binding).await
+    }
+
+    async fn create_copy_pod(
+        &self,
+        session: &SessionId,
+        pod: &Value,
+    ) -> Result<MadeObject, ClusterError> {
+        self.judge_new(pod, |new| Sending::Copy(new)).await?;
+        self.inner.create_copy_pod(session, pod).await
     }
 
     // No policy speaks of this: a grant may always go.
