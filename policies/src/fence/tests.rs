@@ -350,7 +350,7 @@ fn a_digest_moves_in_three_steps_and_is_never_refused_meanwhile() {
     }
     assert_eq!(
         accepted(&[&new]),
-        [new.clone()],
+        std::slice::from_ref(&new),
         "the old one is refused in the end"
     );
 }

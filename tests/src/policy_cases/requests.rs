@@ -133,6 +133,15 @@ impl Case {
         manifest
     }
 
+    /// The options of a connection.
+    fn options(&self, kind: &str) -> Value {
+        let mut options = json!({ "apiVersion": "v1", "kind": kind, "stdout": true });
+        if let Some(name) = self.body["container"].as_str() {
+            options["container"] = json!(name);
+        }
+        options
+    }
+
     fn asked(&self, backend: &str) -> Result<Asked, String> {
         let pod = || self.given_pod();
         let patched = |lists| {
@@ -144,13 +153,6 @@ impl Case {
             let mut new = self.body.clone();
             new["metadata"]["namespace"] = json!(NAMESPACE);
             new
-        };
-        let bare = |kind: &str| {
-            let mut options = json!({ "apiVersion": "v1", "kind": kind, "stdout": true });
-            if let Some(name) = self.body["container"].as_str() {
-                options["container"] = json!(name);
-            }
-            options
         };
         let exception = |group, version| Asked {
             group,
@@ -185,28 +187,37 @@ impl Case {
                 named: false,
                 ..Asked::pod("DELETE", "", Value::Null, pod())
             },
-            Action::Evict => {
-                let eviction = json!({ "apiVersion": "policy/v1", "kind": "Eviction",
-                    "metadata": { "name": GIVEN, "namespace": NAMESPACE } });
-                Asked::pod("CREATE", "eviction", eviction, Value::Null)
-            }
+            Action::Evict => Asked::pod("CREATE", "eviction", eviction(), Value::Null),
             Action::PatchPod => Asked::pod("UPDATE", "", patched(Lists::ByName), pod()),
             Action::PatchStatus => Asked::pod("UPDATE", "status", patched(Lists::ByName), pod()),
             Action::Resize => Asked::pod("UPDATE", "resize", patched(Lists::ByName), pod()),
-            Action::Exec => Asked::pod("CONNECT", "exec", bare("PodExecOptions"), Value::Null),
-            Action::Attach => {
-                Asked::pod("CONNECT", "attach", bare("PodAttachOptions"), Value::Null)
-            }
+            Action::Exec => Asked::pod(
+                "CONNECT",
+                "exec",
+                self.options("PodExecOptions"),
+                Value::Null,
+            ),
+            Action::Attach => Asked::pod(
+                "CONNECT",
+                "attach",
+                self.options("PodAttachOptions"),
+                Value::Null,
+            ),
             Action::PortForward => Asked::pod(
                 "CONNECT",
                 "portforward",
-                bare("PodPortForwardOptions"),
+                self.options("PodPortForwardOptions"),
                 Value::Null,
             ),
             Action::Except => exception("policies.kyverno.io", "v1"),
             Action::ExceptOld => exception("kyverno.io", "v2"),
         })
     }
+}
+
+fn eviction() -> Value {
+    json!({ "apiVersion": "policy/v1", "kind": "Eviction",
+            "metadata": { "name": GIVEN, "namespace": NAMESPACE } })
 }
 
 /// What the API server's own admission gives a pod that does not refuse it.
