@@ -10,6 +10,7 @@
 
 use breakglass_tests::StageError;
 use breakglass_tests::browser::Tab;
+use breakglass_tests::processes::until;
 use breakglass_tests::scenario::{killed_in_the_middle, nothing_is_left, whole_session};
 use breakglass_tests::sidecar::{SidecarProcess, get, ready};
 use breakglass_tests::smoke;
@@ -78,9 +79,14 @@ async fn a_second_sidecar_stands_by_and_takes_over() -> Result<(), StageError> {
     assert_eq!(status, 503, "{answer}");
     stage.sidecar.kill().await?;
     ready(&socket, Duration::from_secs(60)).await?;
-    let (_, answer) =
-        breakglass_tests::sidecar::call(&socket, "GET", path, Some(&caller), None).await?;
-    let row = &answer["sessions"][0];
+    // The first sweep has begun the end by now; what it still waits for is the cluster's.
+    let ended = || async {
+        let asked =
+            breakglass_tests::sidecar::call(&socket, "GET", path, Some(&caller), None).await;
+        let row = asked.ok()?.1["sessions"][0].clone();
+        (row["endReason"] != serde_json::Value::Null).then_some(row)
+    };
+    let row = until("the end", Duration::from_secs(60), ended).await?;
     assert_eq!(row["id"], opened.id());
     assert_eq!(row["endReason"], "backend restarted during the session");
     Ok(())
