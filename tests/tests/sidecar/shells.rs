@@ -191,3 +191,25 @@ async fn nothing_runs_and_nothing_can_be_typed_after_the_end() {
     let (status, again) = stand.end(&open.id).await;
     assert_eq!(status, 409, "{again}");
 }
+
+/// A sidecar whose cluster has a fence about this account.
+async fn fenced(backend: &str) -> crate::stand::Stand {
+    let policies = serde_json::json!({
+        "clusters": { "demo": { "backend": backend } },
+        "imageSigning": { "glob": "*", "issuer": "https://i", "subject": "s" },
+    });
+    let policies = serde_json::from_value(policies).expect("a fence");
+    let plan = Plan::new().change(move |config| config.policies = Some(policies));
+    plan.start().await
+}
+
+#[tokio::test]
+async fn p_7_a_whole_session_passes_the_clusters_own_fence() {
+    let stand = fenced("system:serviceaccount:tower:breakglass").await;
+    let open = stand.open().await;
+    stand.attach(&open.id).await.echo().await;
+    assert_eq!(stand.end(&open.id).await.0, 200);
+    let row = stand.ended(&open.id).await;
+    assert_eq!(row["recycled"], true, "{row:#}");
+    stand.assert_nothing_is_left().await;
+}
