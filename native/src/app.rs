@@ -11,6 +11,7 @@ use crate::http::error::{ApiError, chain};
 use crate::http::routes::routes;
 use crate::http::socket::Socket;
 use crate::ports::Elapsed;
+use crate::ports::cluster::Clusters;
 use crate::ports::store::Lease;
 use crate::sessions::{Sessions, World};
 use crate::store::{LEASE_SECONDS, PgStore};
@@ -89,18 +90,25 @@ impl App {
     pub async fn build(config: &Config) -> Result<Arc<Self>, StartError> {
         let store = PgStore::new(&config.database, owner_name()).map_err(StartError::Database)?;
         let folder = &config.recordings.folder;
-        let clusters = cluster::connect(&config.clusters, &config.installation)
-            .await
-            .map_err(|(name, source)| StartError::Cluster { name, source })?;
-        let clusters = cluster::preflight::fenced(clusters, &config.fences()?)
-            .map_err(|(name, source)| StartError::Preflight { name, source })?;
         let world = World {
             clock: Arc::new(SystemClock),
             store: Arc::new(store),
-            clusters,
+            clusters: Self::clusters(config).await?,
             recordings: Arc::new(FolderRecordings::new(folder.path.clone(), &folder.name)),
         };
         Ok(Self::on(config, world))
+    }
+
+    /// The configured clusters, each behind the preflight of its fence (P-7).
+    ///
+    /// # Errors
+    /// A cluster or a fence whose configuration cannot be used; then none may be.
+    pub async fn clusters(config: &Config) -> Result<Clusters, StartError> {
+        let clusters = cluster::connect(&config.clusters, &config.installation)
+            .await
+            .map_err(|(name, source)| StartError::Cluster { name, source })?;
+        cluster::preflight::fenced(clusters, &config.fences()?)
+            .map_err(|(name, source)| StartError::Preflight { name, source })
     }
 
     /// Builds the sidecar on any world; simulations give it fakes.

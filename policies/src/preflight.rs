@@ -33,6 +33,17 @@ pub enum Refused {
     /// A policy refuses it, in its own words, as the API server would tell them.
     #[error("{0}")]
     Denied(String),
+    /// The fence is about another account, so it would not hold for this one.
+    #[error(
+        "the cluster's policies are about `{fenced}`, and the cluster knows this one as `{actual}`: \
+         set `policies.clusters.<name>.backend` to it, render and apply again"
+    )]
+    AnotherAccount {
+        /// The account that the policies were rendered for.
+        fenced: String,
+        /// Who we are by the cluster's word.
+        actual: String,
+    },
     /// What the cluster would say is not known.
     #[error(
         "whether the cluster's policy {policy} allows this cannot be judged before it is sent, so \
@@ -85,7 +96,7 @@ pub enum Sending<'a> {
 #[derive(Debug, Clone)]
 pub struct Preflight {
     policies: PolicySet,
-    user: Value,
+    backend: Identity,
 }
 
 impl Preflight {
@@ -101,7 +112,22 @@ impl Preflight {
         documents.retain(is_judged);
         Ok(Self {
             policies: PolicySet::new(documents, version)?,
-            user: user(&config.backend),
+            backend: config.backend.clone(),
+        })
+    }
+
+    /// Whether the policies are about this account, `username` by the cluster's word (C-1).
+    ///
+    /// # Errors
+    /// [`Refused::AnotherAccount`]: nothing may be sent, it would not be fenced.
+    pub fn check_account(&self, username: &str) -> Result<(), Refused> {
+        let fenced = self.backend.to_string();
+        if fenced == username {
+            return Ok(());
+        }
+        Err(Refused::AnotherAccount {
+            fenced,
+            actual: username.to_owned(),
         })
     }
 
@@ -197,7 +223,7 @@ impl Preflight {
             "subResource": sub,
             "name": name,
             "namespace": namespace,
-            "userInfo": self.user,
+            "userInfo": user(&self.backend),
             "object": object,
             "oldObject": old,
             "namespaceObject": labels.map(|labels| namespace_object(namespace, labels)),

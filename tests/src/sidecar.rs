@@ -184,9 +184,9 @@ impl SidecarHere {
         let clock = Arc::new(FakeClock::new());
         let store = PgStore::new(&config.database, format!("here-{}", settings.name))
             .map_err(|error| StageError::of("the store", error))?;
-        let clusters = breakglass::cluster::connect(&config.clusters, &config.installation)
+        let clusters = App::clusters(&config)
             .await
-            .map_err(|(name, error)| StageError::of(name, error))?;
+            .map_err(|error| StageError::of("the clusters", error))?;
         let folder = &config.recordings.folder;
         let world = World {
             clock: clock.clone(),

@@ -2,6 +2,7 @@
 //!
 //! Invariants: every call that makes, changes, deletes or attaches is judged first, on what the
 //! cluster says at that moment; what is refused, or cannot be judged, never reaches the cluster.
+//! Where the cluster knows us as another account than its policies do, nothing is sent at all.
 //! A pod that is not there any more, or is another, is left to the adapter, which touches neither.
 
 use super::{debug_container, watch};
@@ -59,7 +60,12 @@ impl Fenced {
         judge: impl FnOnce(&Preflight) -> Result<(), Refused> + Send + 'static,
     ) -> Result<(), ClusterError> {
         let preflight = Arc::clone(&self.preflight);
-        let judged = tokio::task::spawn_blocking(move || judge(&preflight)).await;
+        let username = self.inner.username().await?;
+        let judged = tokio::task::spawn_blocking(move || {
+            preflight.check_account(&username)?;
+            judge(&preflight)
+        })
+        .await;
         let refused = |why: &dyn std::fmt::Display| ClusterError::RefusedByPolicy {
             message: format!("{why} (found before it was sent: nothing was sent)"),
         };

@@ -213,3 +213,18 @@ async fn p_7_a_whole_session_passes_the_clusters_own_fence() {
     assert_eq!(row["recycled"], true, "{row:#}");
     stand.assert_nothing_is_left().await;
 }
+
+#[tokio::test]
+async fn p_7_a_sidecar_that_the_fence_is_not_about_sends_nothing() {
+    let stand = fenced("system:serviceaccount:tower:another").await;
+    let request = stand.request();
+    let (status, answer) = stand.post("/v1/sessions", Some(&request)).await;
+    assert_eq!(status, 403, "{answer:#}");
+    let said = answer["error"]["message"].as_str().unwrap_or_default();
+    assert!(said.contains("nothing was sent"), "{said}");
+    assert!(
+        said.contains("system:serviceaccount:tower:another"),
+        "{said}"
+    );
+    stand.assert_nothing_is_left().await;
+}

@@ -222,6 +222,32 @@ async fn a_mark_is_judged_and_sent() {
 }
 
 #[tokio::test]
+async fn nothing_is_sent_as_another_account_than_the_fences() {
+    let world = world();
+    world.fake.set_username("system:serviceaccount:tower:other");
+    let grant = world.good_grant();
+    let made = world.fenced.create_grant(&world.id, &grant).await;
+    refused(made, BACKEND, "`system:serviceaccount:tower:other`");
+    // No policy is about another account's deletes: they would not be fenced.
+    let container = world.container(false);
+    world.fake.edit_pod(&world.pod, |pod| {
+        pod["spec"]["ephemeralContainers"] = json!([container]);
+    });
+    let deleted = world.fenced.delete_pod(&world.pod, None).await;
+    refused(deleted, BACKEND, "render and apply again");
+    assert_eq!(world.fake.effects(), []);
+}
+
+#[tokio::test]
+async fn who_we_are_must_be_known() {
+    let world = world();
+    world.cut(Step::Username);
+    let grant = world.good_grant();
+    sent(world.fenced.create_grant(&world.id, &grant).await);
+    assert_eq!(world.fake.effects(), []);
+}
+
+#[tokio::test]
 async fn what_cannot_be_looked_at_is_not_sent() {
     let world = world();
     world.cut(Step::LookAt);
