@@ -14,6 +14,10 @@
 
 #[path = "rbac_on_a_real_cluster/cluster.rs"]
 mod cluster;
+#[path = "rbac_on_a_real_cluster/journey.rs"]
+mod journey;
+#[path = "rbac_on_a_real_cluster/needed.rs"]
+mod needed;
 
 use cluster::{Cluster, send, until};
 use std::path::PathBuf;
@@ -134,7 +138,7 @@ fn steps(cluster: &Cluster, namespace: &str) -> Vec<Step> {
             Method::GET,
             format!("{app}/ephemeralcontainers"),
             None,
-            Live,
+            Never,
             200,
         ),
         step(

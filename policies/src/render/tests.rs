@@ -74,12 +74,11 @@ fn the_rendering_is_what_was_reviewed() {
 }
 
 #[test]
-fn the_live_role_is_that_of_c_2a_and_lists_disruption_budgets_for_c_17() {
+fn the_live_role_is_that_of_c_2a_as_far_as_it_is_needed_and_lists_budgets_for_c_17() {
     let expected = json!([
         { "apiGroups": [""], "resources": ["pods"],
           "verbs": ["get", "list", "watch", "patch", "delete"] },
-        { "apiGroups": [""], "resources": ["pods/ephemeralcontainers"],
-          "verbs": ["get", "patch", "update"] },
+        { "apiGroups": [""], "resources": ["pods/ephemeralcontainers"], "verbs": ["patch"] },
         { "apiGroups": [""], "resources": ["pods/attach"], "verbs": ["get", "create"] },
         { "apiGroups": ["policy"], "resources": ["poddisruptionbudgets"], "verbs": ["list"] },
     ]);

@@ -113,11 +113,7 @@ pub(crate) fn cluster_role(name: &str) -> Option<Vec<Rule>> {
     match name {
         LIVE_ROLE => Some(vec![
             Rule::new("", &["pods"], &["get", "list", "watch", "patch", "delete"]),
-            Rule::new(
-                "",
-                &["pods/ephemeralcontainers"],
-                &["get", "patch", "update"],
-            ),
+            Rule::new("", &["pods/ephemeralcontainers"], &["patch"]),
             attach(),
             Rule::new("policy", &["poddisruptionbudgets"], &["list"]),
         ]),

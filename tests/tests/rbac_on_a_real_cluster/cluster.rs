@@ -3,6 +3,7 @@
 use super::*;
 
 pub(crate) struct Cluster {
+    pub(crate) dir: PathBuf,
     pub(crate) admin: Client,
     pub(crate) sidecar: Client,
     pub(crate) debug_image: String,
@@ -35,11 +36,44 @@ impl Cluster {
             sidecar: client(dir.join("sidecar.conf")).await,
             debug_image: text("debug-image"),
             app_image: text("app-image"),
+            dir,
         })
+    }
+
+    /// A namespace of its own with an app of two pods and a disruption budget.
+    pub(crate) async fn budgeted_app(&self, name: &str) -> String {
+        let namespace = self.namespace(name).await;
+        let labels = json!({ "app.kubernetes.io/name": "app" });
+        let mut template = self.pod("app");
+        template["metadata"] = json!({ "labels": labels });
+        let app = json!({ "apiVersion": "apps/v1", "kind": "ReplicaSet",
+            "metadata": { "name": "app" },
+            "spec": { "replicas": 2, "selector": { "matchLabels": labels },
+                      "template": { "metadata": template["metadata"], "spec": template["spec"] } } });
+        let apps = format!("/apis/apps/v1/namespaces/{namespace}/replicasets");
+        self.as_admin(Method::POST, &apps, &app).await;
+        let budget = json!({ "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+            "metadata": { "name": "app" },
+            "spec": { "maxUnavailable": 1, "selector": { "matchLabels": labels } } });
+        let budgets = format!("/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets");
+        self.as_admin(Method::POST, &budgets, &budget).await;
+        namespace
     }
 
     /// A namespace of its own with one running pod, `app`.
     pub(crate) async fn app_namespace(&self, name: &str) -> String {
+        let namespace = self.namespace(name).await;
+        let pods = format!("/api/v1/namespaces/{namespace}/pods");
+        self.as_admin(Method::POST, &pods, &self.pod("app")).await;
+        until("the pod runs", async || {
+            let (_, pod) = send(&self.admin, Method::GET, &format!("{pods}/app"), None).await;
+            pod["status"]["phase"] == "Running"
+        })
+        .await;
+        namespace
+    }
+
+    async fn namespace(&self, name: &str) -> String {
         let unique: u32 = rand::random();
         let namespace = format!("{name}-{unique:08x}");
         let body = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": {
@@ -50,13 +84,6 @@ impl Cluster {
         let account = format!("/api/v1/namespaces/{namespace}/serviceaccounts/default");
         until("the namespace has its service account", async || {
             send(&self.admin, Method::GET, &account, None).await.0 == 200
-        })
-        .await;
-        let pods = format!("/api/v1/namespaces/{namespace}/pods");
-        self.as_admin(Method::POST, &pods, &self.pod("app")).await;
-        until("the pod runs", async || {
-            let (_, pod) = send(&self.admin, Method::GET, &format!("{pods}/app"), None).await;
-            pod["status"]["phase"] == "Running"
         })
         .await;
         namespace
