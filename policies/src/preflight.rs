@@ -35,8 +35,8 @@ pub enum Refused {
     Denied(String),
     /// The fence is about another account, so it would not hold for this one.
     #[error(
-        "the cluster's policies are about `{fenced}`, and the cluster knows this one as `{actual}`: \
-         set `policies.clusters.<name>.backend` to it, render and apply again"
+        "the cluster's policies are about `{fenced}`, and the cluster knows us as `{actual}`: set \
+         `policies.clusters.<name>.backend` to it, render and apply again"
     )]
     AnotherAccount {
         /// The account that the policies were rendered for.
