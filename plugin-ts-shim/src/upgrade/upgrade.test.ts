@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
+import { networkInterfaces } from 'node:os';
 import { afterEach, beforeEach, test } from 'node:test';
 import {
   coreServices,
@@ -56,8 +57,9 @@ function open(
   path: string,
   protocols: readonly string[],
   headers: Record<string, string> = { origin: ORIGIN },
+  host = '127.0.0.1',
 ): Promise<Opened> {
-  const socket = new WebSocket(`ws://127.0.0.1:${backend?.port}${path}`, [...protocols], {
+  const socket = new WebSocket(`ws://${host}:${backend?.port}${path}`, [...protocols], {
     headers,
   });
   sockets.add(socket);
@@ -364,7 +366,7 @@ test('qB271 a plugin that upgrades through Express still can, after ours has att
   assert.equal(String((await answer)[0]), 'echo');
 });
 
-test('a plugin with a listener of its own, attached late and slow to answer, keeps its upgrades', async () => {
+test('qB317 a plugin with a listener of its own, attached late and slow to answer, keeps its upgrades', async () => {
   const server = new WebSocketServer({ noServer: true });
   const { server: http } = await start();
   assert.equal(await statusOf(ATTACH, [TOKENS.alice]), 101);
@@ -375,6 +377,20 @@ test('a plugin with a listener of its own, attached late and slow to answer, kee
   assert.equal(await statusOf('/legacy', []), 101);
   assert.equal(await statusOf(ATTACH, [TOKENS.alice]), 101);
 });
+
+const loopbacks = Object.values(networkInterfaces()).flatMap(all => all ?? []);
+const skip = loopbacks.some(each => each.address === '::1') ? false : 'this machine has no IPv6';
+
+for (const listen of [':0', { host: '::', port: 0 }, { host: '::1', port: 0 }]) {
+  const name = `qB314 a terminal over IPv6 where Backstage listens on ${JSON.stringify(listen)}`;
+  test(name, { skip }, async () => {
+    const baseUrl = 'http://backstage.test';
+    await start({ config: { backend: { baseUrl, listen } } });
+    const headers = { origin: ORIGIN };
+    assert.equal(await statusOf(ATTACH, [TOKENS.alice], headers, '[::1]'), 101);
+    assert.equal(await statusOf(ATTACH, [TOKENS.expired], headers, '[::1]'), 401);
+  });
+}
 
 test('an upgrade that nobody takes is answered by Express, with or without its token', async () => {
   await start();

@@ -12,6 +12,18 @@ fn qt10_qt14_six_minutes_of_silence_end_nothing_while_both_sides_answer() {
 }
 
 #[test]
+fn qt11_no_connection_is_silent_for_as_long_as_a_proxy_would_bear_it() {
+    const PROXY_CUTS_AFTER: Duration = Duration::from_secs(20);
+    let mut world = World::open();
+    for _ in 0..18 {
+        let before = world.pings;
+        world.pass(PROXY_CUTS_AFTER / 2, true);
+        assert_eq!(world.pings, before + 2, "one to each side");
+    }
+    assert_eq!((world.hung_up.len(), world.told.len()), (0, 0));
+}
+
+#[test]
 fn a_browser_without_a_sign_of_life_for_thirty_seconds_is_gone() {
     let mut world = World::open();
     world.pass(Duration::from_secs(29), false);
