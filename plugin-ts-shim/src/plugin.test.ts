@@ -73,6 +73,16 @@ test('a session is requested, answered with 201, and audited with its id', async
   assert.equal(lines.filter(line => line.level === 'error').length, 0);
 });
 
+test('qR20 qR26 the event of a request says which container of which pod, and its image', async () => {
+  const { audited } = await start();
+  assert.equal((await post('/sessions', TOKENS.alice, BODY)).status, 201);
+  const { pod, container, podImage, state } = audited()[0]?.meta as Record<string, unknown>;
+  assert.deepEqual(
+    { pod, container, podImage, state },
+    { pod: 'web-1', container: 'app', podImage: 'registry.example.org/shop:1.2', state: 'active' },
+  );
+});
+
 test('nothing in a body changes who is recorded', async () => {
   await start();
   const body = { ...BODY, requester: 'user:default/bob', user: 'user:default/bob', initiator: 'x' };

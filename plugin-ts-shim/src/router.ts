@@ -239,13 +239,28 @@ function requireMayEnd(caller: Caller, facts: SessionFacts): void {
   );
 }
 
+const FACTS_OF_OPENED = [
+  'tier',
+  'mode',
+  'state',
+  'cluster',
+  'namespace',
+  'pod',
+  'container',
+  'podImage',
+] as const;
+
 /** What the audit event says about a session that was opened. */
 function factsOfOpened(body: unknown) {
-  const { id, tier, state, glassBroken } = (body ?? {}) as Record<string, unknown>;
+  const opened = (body ?? {}) as Record<string, unknown>;
+  const { id, glassBroken } = opened;
+  const texts = FACTS_OF_OPENED.flatMap(fact => {
+    const text = opened[fact];
+    return typeof text === 'string' ? [[fact, text] as const] : [];
+  });
   return {
+    ...Object.fromEntries(texts),
     ...(typeof id === 'string' && { session: id }),
-    ...(typeof tier === 'string' && { tier }),
-    ...(typeof state === 'string' && { state }),
     ...(typeof glassBroken === 'boolean' && { glassBroken }),
   };
 }

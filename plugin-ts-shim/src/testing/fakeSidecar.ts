@@ -33,6 +33,9 @@ export type Fault =
 
 export interface FakeSession extends SessionFacts {
   readonly state: 'requested' | 'approved' | 'active' | 'ended';
+  readonly pod: string;
+  readonly container: string;
+  readonly podImage: string | null;
 }
 
 /** A session of `user:default/alice` on app `shop`, active unless said otherwise. */
@@ -46,6 +49,9 @@ export function aSession(fields: Partial<FakeSession> = {}): FakeSession {
     tier: 'Ground',
     glassBroken: false,
     state: 'active',
+    pod: 'web-1',
+    container: 'app',
+    podImage: 'registry.example.org/shop:1.2',
     ...fields,
   };
 }
