@@ -59,6 +59,50 @@ async fn qr5_a_damaged_spool_does_not_keep_a_good_one_from_being_saved() {
     );
 }
 
+#[tokio::test]
+async fn qr2_fifty_damaged_spools_are_looked_at_once() {
+    let stand = Plan::new().start().await;
+    let open = stand.open().await;
+    stand.attach(&open.id).await.echo().await;
+    let one = spool_of(&stand, &open.id);
+    assert_eq!(stand.end(&open.id).await.0, 200);
+    stand.ended(&open.id).await;
+    let client = stand.sql().await;
+    for number in 0..50 {
+        let id = format!("damaged{number:05}");
+        client
+            .execute(
+                "INSERT INTO breakglass_sessions \
+                 SELECT (jsonb_populate_record(row, jsonb_build_object('id', $1::text))).* \
+                 FROM breakglass_sessions row WHERE id = $2",
+                &[&id, &open.id],
+            )
+            .await
+            .expect("another row");
+        let name = one.to_string_lossy().replace(&open.id, &id);
+        std::fs::write(name, "{\"version\": 2\n").expect("damaged");
+    }
+
+    stand.sweep().await;
+    let aside = |path: &PathBuf| path.to_string_lossy().ends_with(".damaged");
+    stand
+        .until("all of them are aside", || {
+            stand.spools().iter().filter(|path| aside(path)).count() == 50
+        })
+        .await;
+    let seen = || -> Vec<_> {
+        let times = |path: PathBuf| {
+            let file = std::fs::metadata(&path).expect("a file");
+            (path, file.accessed().ok(), file.modified().ok())
+        };
+        stand.spools().into_iter().map(times).collect()
+    };
+    let before = seen();
+    assert_eq!(before.len(), 50, "nothing is left to look at: {before:?}");
+    stand.sweep().await;
+    assert_eq!(seen(), before);
+}
+
 /// A small disk at a folder's place, for as long as this lives.
 struct SmallDisk(PathBuf);
 
