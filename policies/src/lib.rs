@@ -19,6 +19,7 @@ pub mod model;
     reason = "an operator names the nodes that it changes"
 )]
 pub mod mutate;
+pub mod never_errors;
 pub mod preflight;
 pub mod render;
 pub mod source;

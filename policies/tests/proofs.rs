@@ -1,4 +1,4 @@
-//! The proofs on the cases of the repository (P-8, P-9). Here, and not among the tests that span
+//! The proofs on the cases of the repository (P-4, P-8, P-9). Here, and not among the tests that span
 //! packages, so that they build without the sidecar. `docs/policies-proofs.md` says what each
 //! means.
 
@@ -25,3 +25,5 @@ mod equivalence;
 mod fence;
 #[path = "proofs/mutation.rs"]
 mod mutation;
+#[path = "proofs/never_errors.rs"]
+mod never_errors;

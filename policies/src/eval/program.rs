@@ -3,7 +3,8 @@
 //! Invariant: an expression that does not compile stays as its error: the API server too meets it
 //! only when it would evaluate it.
 
-use super::matching::Matcher;
+use super::Request;
+use super::matching::{Matched, Matcher};
 use crate::cel::{CompileError, Expression, KubernetesVersion};
 use crate::model::{Binding, Policy, PolicyKind, Problem};
 use crate::source::{Node, Spanned};
@@ -141,6 +142,11 @@ impl Program {
         };
         program.reads_namespace = program.mentions_namespace();
         Ok(program)
+    }
+
+    /// Whether a request is the policy's business, as far as is known.
+    pub(crate) fn matches(&self, request: &Request) -> bool {
+        !matches!(self.matcher.matches(request, false), Matched::No(_))
     }
 
     /// Whether a binding puts this policy in force.

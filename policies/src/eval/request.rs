@@ -116,6 +116,16 @@ impl Request {
         })
     }
 
+    /// What expressions see, by its name.
+    pub(crate) fn seen(&self) -> Value {
+        json!({
+            "object": self.object,
+            "oldObject": self.old_object,
+            "request": self.request,
+            "namespaceObject": self.namespace_object,
+        })
+    }
+
     /// A text of `request`, or nothing.
     pub(super) fn text(&self, path: &[&str]) -> &str {
         text(&self.request, path).unwrap_or_default()
