@@ -16,5 +16,5 @@ mod verified;
 pub use cast::{CastEncoder, Header};
 pub use events::{Event, read_event, read_header};
 pub use live::LiveRecording;
-pub use recorder::{Gate, Recorder, Settled};
+pub use recorder::{Gate, Recorder, Resumed, Settled};
 pub use spool::SpoolError;

@@ -9,6 +9,7 @@ mod attach;
 mod end;
 mod late;
 mod leftovers;
+mod notes;
 mod open;
 mod read;
 mod runtime;

@@ -3,7 +3,7 @@
 //! Invariants: a `LiveRecording` exists only after its header is in the spool and in the store;
 //! an event is in the spool when its method returns; the spool is synced within a second of the
 //! first event that is not, and saved as `schedule` says, both off the caller's path; the file is
-//! deleted only after the store has confirmed all of it.
+//! deleted only after the store has confirmed all of it, and when it is told that the row knows.
 
 use super::cast::CastEncoder;
 use super::recorder::{Recorder, blocking};
@@ -14,6 +14,7 @@ use crate::ports::store::SavedRecording;
 use crate::ports::{Elapsed, RecordingError};
 use futures_util::task::AtomicWaker;
 use std::cell::RefCell;
+use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
@@ -26,6 +27,12 @@ const SYNC_AFTER: Duration = Duration::from_millis(700);
 /// A recording that events can be added to. Cheap to clone; all clones are one recording.
 #[derive(Clone)]
 pub struct LiveRecording(Arc<Shared>);
+
+impl fmt::Debug for LiveRecording {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LiveRecording({})", self.0.key)
+    }
+}
 
 struct Shared {
     recorder: Recorder,
@@ -179,8 +186,8 @@ impl LiveRecording {
         self.0.save().await.map(drop)
     }
 
-    /// Ends the recording: nothing more is accepted, everything is saved, the spool is deleted.
-    /// May be repeated until it succeeds, and after.
+    /// Ends the recording: nothing more is accepted, and everything is saved. The spool stays until
+    /// `discard`. May be repeated until it succeeds, and after.
     ///
     /// # Errors
     /// The store did not take it; the spool is kept.
@@ -192,15 +199,24 @@ impl LiveRecording {
             // The store has its own copy soon; without it, the spool is all there is.
             tracing::warn!(key = shared.key, %error, "the recording's spool was not synced");
         }
-        let saved = shared.save().await?;
+        shared.save().await
+    }
+
+    /// Deletes the spool of a sealed recording: only once the row names the saved version.
+    pub async fn discard(&self) {
+        let shared = &self.0;
+        let _after_saving = shared.saving.lock().await;
         let this = Arc::clone(shared);
-        let removed = blocking(move || this.state().spool.remove())
-            .await
-            .and_then(|done| done);
-        if let Err(error) = removed {
+        let removed = blocking(move || {
+            let state = this.state();
+            match state.sealed && state.unsaved_since.is_none() {
+                true => state.spool.remove(),
+                false => Err(io::Error::other("not all of it is saved")),
+            }
+        });
+        if let Err(error) = removed.await.and_then(|done| done) {
             tracing::warn!(key = shared.key, %error, "a saved recording's spool was not deleted");
         }
-        Ok(saved)
     }
 
     fn add(

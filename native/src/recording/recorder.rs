@@ -35,11 +35,22 @@ pub struct Recorder {
 pub type Gate = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// A recording that is in the store for good.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Settled {
     /// What the row keeps of it.
     pub saved: SavedRecording,
     /// How many bytes of a torn last line were cut; the row's notes say so.
+    pub cut: u64,
+    /// Sealed; its spool is to be discarded once the row says so.
+    pub live: LiveRecording,
+}
+
+/// A recording that a former process left, taken up.
+#[derive(Debug)]
+pub struct Resumed {
+    /// It goes on from here.
+    pub live: LiveRecording,
+    /// How many bytes of a torn last line were cut.
     pub cut: u64,
 }
 
@@ -167,12 +178,12 @@ impl Recorder {
         ))
     }
 
-    /// Takes up the recording of a session that a former process left active (T-11), with a
-    /// marker for the gap.
+    /// Takes up the recording of a session that a former process left active, to go on (T-11) or to
+    /// end it, with a marker for the gap.
     ///
     /// # Errors
-    /// `Missing`, `Busy` or `Damaged`: the session cannot go on.
-    pub async fn resume(&self, key: &str) -> Result<LiveRecording, SpoolError> {
+    /// `Missing`, `Busy` or `Damaged`: the session cannot go on. `Write`: nothing can be added.
+    pub async fn resume(&self, key: &str) -> Result<Resumed, SpoolError> {
         let recovered = self.recover(key).await?;
         let wall = self.clock.wall().as_microsecond();
         let since_start = wall.saturating_sub(recovered.header.timestamp.saturating_mul(1_000_000));
@@ -189,16 +200,17 @@ impl Recorder {
             saved: None,
         };
         let live = LiveRecording::begin(self, key, from);
-        let gap = match recovered.cut {
+        let cut = recovered.cut;
+        let gap = match cut {
             0 => "gap: the backend restarted".to_owned(),
             cut => format!("gap: the backend restarted, {cut} bytes of a torn line were cut"),
         };
         live.marker(self.clock.elapsed(), &gap)?;
-        Ok(live)
+        Ok(Resumed { live, cut })
     }
 
     /// Saves what a former process, or a failed end, left in the spool. Repeating it
-    /// is harmless; after success there is no spool.
+    /// is harmless; the spool stays until it is discarded.
     ///
     /// # Errors
     /// `Ok(Err(_))` when the spool is fine and the store is not: the sweep tries again.
@@ -217,7 +229,8 @@ impl Recorder {
             saved: None,
         };
         let live = LiveRecording::begin(self, key, from);
-        Ok(live.seal().await.map(|saved| Settled { saved, cut }))
+        let sealed = live.seal().await;
+        Ok(sealed.map(|saved| Settled { saved, cut, live }))
     }
 
     /// The keys of recordings that have a spool: active ones, and those still to settle.

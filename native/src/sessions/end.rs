@@ -4,9 +4,9 @@
 //! during opening cancels it and waits for it (C-10a); a deadline strikes even while the database
 //! is away, and its row is completed when it is back (D-3).
 
-use super::Sessions;
 use super::runtime::{Runtime, lock};
 use super::takedown::Taken;
+use super::{Sessions, notes};
 use crate::http::caller::Caller;
 use crate::http::error::{ApiError, chain};
 use crate::ports::StoreError;
@@ -141,10 +141,30 @@ impl Sessions {
         self.runtimes.remove(&id);
     }
 
-    /// C-20: the outcome on the row. Where the database is away, objects stay on record and the
-    /// sweep completes the row.
+    /// C-20: the outcome on the row, and only then what the row must know first: the spool goes, and
+    /// objects off the record. Where the database is away both stay, and the sweep completes the
+    /// row. An end that broke off is the new owner's to complete (D-5).
     pub(super) async fn complete(&self, ended: &Session, taken: &Taken) {
         let id = &ended.id;
+        if taken.broken_off {
+            tracing::warn!(session = %id, "the end is another sidecar's to complete");
+            return;
+        }
+        let outcome = Outcome {
+            recycled: taken.recycled,
+            recording: taken.recording.clone(),
+            notes: notes::joined(&taken.notes),
+        };
+        if let Err(error) = self.store.note_outcome(id, &outcome).await {
+            tracing::error!(session = %id, error = %chain(&error),
+                "the outcome is not on the row yet");
+            return;
+        }
+        tracing::info!(session = %id, recycled = ?taken.recycled, notes = taken.notes.len(),
+            recorded = taken.recording.is_some(), "session cleaned up");
+        if let Some(spool) = &taken.spool {
+            spool.discard().await;
+        }
         for uid in &taken.gone {
             if let Err(error) = self.store.forget_object(id, uid).await {
                 tracing::warn!(session = %id, error = %chain(&error), "an object stays on record");
@@ -153,22 +173,6 @@ impl Sessions {
         for (uid, why) in &taken.kept {
             if let Err(error) = self.store.keep_object(id, uid, why).await {
                 tracing::warn!(session = %id, error = %chain(&error), "an object stays on record");
-            }
-        }
-        let notes = (!taken.notes.is_empty()).then(|| taken.notes.join("; "));
-        let outcome = Outcome {
-            recycled: taken.recycled,
-            recording: taken.recording.clone(),
-            notes,
-        };
-        match self.store.note_outcome(id, &outcome).await {
-            Ok(()) => {
-                tracing::info!(session = %id, recycled = ?taken.recycled, notes = taken.notes.len(),
-                    recorded = taken.recording.is_some(), "session cleaned up");
-            }
-            Err(error) => {
-                tracing::error!(session = %id, error = %chain(&error),
-                    "the outcome is not on the row yet");
             }
         }
     }

@@ -4,7 +4,7 @@
 //! removed; each call is one try, and the sweep comes again.
 
 use super::takedown::{GRANT_NOTE, MARK_NOTE, POD_NOTE, RECORDING_NOTE, TERMINATING_NOTE, Taken};
-use super::{Sessions, recording_key, session_of_key};
+use super::{Sessions, notes, recording_key, session_of_key};
 use crate::http::error::chain;
 use crate::ports::StoreError;
 use crate::ports::cluster::{MadeObject, ObjectKind, PodRef};
@@ -45,7 +45,8 @@ impl Sessions {
         self.take_back(session, cluster.as_ref(), &rest, &mut taken)
             .await;
         let about_objects = [GRANT_NOTE, POD_NOTE, MARK_NOTE, TERMINATING_NOTE];
-        taken.notes.extend(notes_without(session, &about_objects));
+        let before = session.cleanup_notes.as_deref();
+        taken.notes.extend(notes::without(before, &about_objects));
         self.complete(session, &taken).await;
         Ok(())
     }
@@ -83,14 +84,14 @@ impl Sessions {
         if session.state != State::Ended || recording_key(&session) != key {
             return Ok(());
         }
-        let mut notes = notes_without(&session, &[RECORDING_NOTE]);
-        let recording = match self.recorder.settle(key).await {
+        let mut notes = notes::without(session.cleanup_notes.as_deref(), &[RECORDING_NOTE]);
+        let settled = match self.recorder.settle(key).await {
             Ok(Ok(settled)) => {
                 if settled.cut > 0 {
                     let cut = settled.cut;
                     notes.push(format!("recording cut by a torn last line of {cut} bytes"));
                 }
-                Some(settled.saved)
+                Some(settled)
             }
             Ok(Err(error)) => {
                 tracing::warn!(session = %id, error = %chain(&error), "a recording waits");
@@ -107,26 +108,15 @@ impl Sessions {
                 None
             }
         };
-        let notes = (!notes.is_empty()).then(|| notes.join("; "));
-        self.store
-            .note_outcome(
-                id,
-                &Outcome {
-                    recycled: None,
-                    recording,
-                    notes,
-                },
-            )
-            .await
+        let outcome = Outcome {
+            recycled: None,
+            recording: settled.as_ref().map(|settled| settled.saved.clone()),
+            notes: notes::joined(&notes),
+        };
+        self.store.note_outcome(id, &outcome).await?;
+        if let Some(settled) = settled {
+            settled.live.discard().await;
+        }
+        Ok(())
     }
-}
-
-/// The row's notes but for those that begin with one of `settled`.
-fn notes_without(session: &Session, settled: &[&str]) -> Vec<String> {
-    let notes = session.cleanup_notes.as_deref().unwrap_or_default();
-    notes
-        .split("; ")
-        .filter(|note| !note.is_empty() && !settled.iter().any(|prefix| note.starts_with(prefix)))
-        .map(str::to_owned)
-        .collect()
 }

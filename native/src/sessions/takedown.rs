@@ -2,14 +2,15 @@
 //!
 //! Invariants: a step that fails adds a note and the next still runs (C-22); not found is done; an
 //! object is deleted by its UID (C-26); a grant stays while an object remains that only it can
-//! remove (C-18).
+//! remove (C-18). Once the sessions are another owner's, nothing goes on, at whatever step (D-5).
 
 use super::runtime::{Runtime, lock};
 use super::{Sessions, recording_key};
+use crate::http::error::chain;
 use crate::ports::Cluster;
 use crate::ports::cluster::{ClusterError, Deleted, MadeObject, ObjectKind, PodRef};
 use crate::ports::store::SavedRecording;
-use crate::recording::SpoolError;
+use crate::recording::{LiveRecording, Resumed, SpoolError};
 use decisions::grant::grant;
 use decisions::pod::PodFacts;
 use decisions::recycle::{LivePod, RecycleDecision, RecycleFacts, recycle, removes_process_access};
@@ -37,6 +38,10 @@ pub(crate) struct Taken {
     pub recycled: Option<bool>,
     /// The saved recording, if it is.
     pub recording: Option<SavedRecording>,
+    /// Its spool, which is kept until the row names the saved recording.
+    pub spool: Option<LiveRecording>,
+    /// The sessions became another owner's meanwhile (D-5).
+    pub broken_off: bool,
     /// What could not be done, or why something was skipped.
     pub notes: Vec<String>,
     /// UIDs of objects that are gone.
@@ -59,6 +64,11 @@ fn was_tried(session: &Session) -> bool {
     [TERMINATING_NOTE, POD_NOTE]
         .iter()
         .any(|note| notes.contains(note))
+}
+
+/// An earlier try told so, and did not get to take the pod off the record.
+fn was_recycled(session: &Session) -> bool {
+    session.recycled == Some(true)
 }
 
 fn is_uncounted(facts: &RecycleFacts) -> bool {
@@ -87,7 +97,9 @@ impl Sessions {
                     }
                 }
             }
-            Err(error) => tracing::warn!(session = %session.id, %error, "from memory alone"),
+            Err(error) => {
+                tracing::warn!(session = %session.id, error = %chain(&error), "from memory alone");
+            }
         }
         match self.cluster(&session.cluster) {
             Ok(cluster) => {
@@ -97,12 +109,27 @@ impl Sessions {
             Err(error) if !objects.is_empty() => taken.notes.push(format!("{GRANT_NOTE}: {error}")),
             Err(_) => {}
         }
-        self.save_recording(session, runtime, &mut taken).await;
+        if !taken.broken_off {
+            self.save_recording(session, runtime, reason, &mut taken)
+                .await;
+        }
         taken
     }
 
     /// The cluster's part: pods first, while the grant is there, then the grant.
     pub(super) async fn take_back(
+        &self,
+        session: &Session,
+        cluster: &dyn Cluster,
+        objects: &[MadeObject],
+        taken: &mut Taken,
+    ) {
+        let work = self.take_back_all(session, cluster, objects, taken);
+        let done = self.tenure.within(work).await;
+        taken.broken_off = done.is_err();
+    }
+
+    async fn take_back_all(
         &self,
         session: &Session,
         cluster: &dyn Cluster,
@@ -119,16 +146,10 @@ impl Sessions {
             .iter()
             .filter(|object| object.kind == ObjectKind::LivePod)
         {
-            if !self.tenure.may_end() {
-                return; // D-5: the new owner takes it from here
-            }
             if let Err(error) = self.recycle(&work, object, taken).await {
                 pod_remains = true;
                 taken.notes.push(format!("{POD_NOTE}: {error}"));
             }
-        }
-        if !self.tenure.may_end() {
-            return;
         }
         if pod_remains {
             taken
@@ -192,7 +213,8 @@ impl Sessions {
             }
             RecycleDecision::Leave { note } => {
                 taken.gone.push(object.uid.clone());
-                taken.recycled = Some(facts.pod.is_none() && was_tried(session));
+                let is_gone = facts.pod.is_none();
+                taken.recycled = Some(is_gone && (was_tried(session) || was_recycled(session)));
                 taken.notes.extend(note);
             }
             RecycleDecision::Skip { note, .. } => {
@@ -336,26 +358,54 @@ impl Sessions {
         &self,
         session: &Session,
         runtime: Option<&Runtime>,
+        reason: &str,
         taken: &mut Taken,
     ) {
-        if let Some(recording) = runtime.and_then(|runtime| runtime.recording.get()) {
-            match recording.seal().await {
-                Ok(saved) => taken.recording = Some(saved),
-                Err(error) => taken.notes.push(format!("{RECORDING_NOTE}: {error}")),
-            }
-            return;
-        }
-        match self.recorder.settle(&recording_key(session)).await {
-            Ok(Ok(settled)) => {
-                if settled.cut > 0 {
-                    let cut = settled.cut;
-                    taken
-                        .notes
-                        .push(format!("recording cut by a torn last line of {cut} bytes"));
+        let recording = match runtime.and_then(|runtime| runtime.recording.get()) {
+            Some(recording) => {
+                // Where there was a terminal, it has said so itself.
+                if runtime.is_some_and(|runtime| runtime.terminal.get().is_none()) {
+                    self.mark_ended(recording, reason);
                 }
-                taken.recording = Some(settled.saved);
+                Some(recording.clone())
             }
-            Ok(Err(error)) => taken.notes.push(format!("{RECORDING_NOTE}: {error}")),
+            None => self.left_recording(session, reason, taken).await,
+        };
+        let Some(recording) = recording else { return };
+        match recording.seal().await {
+            Ok(saved) => {
+                taken.recording = Some(saved);
+                taken.spool = Some(recording);
+            }
+            Err(error) => taken.notes.push(format!("{RECORDING_NOTE}: {error}")),
+        }
+    }
+
+    ///
+    fn mark_ended(&self, recording: &LiveRecording, reason: &str) {
+        let marked = recording.marker(self.clock.elapsed(), &format!("ended: {reason}"));
+        if let Err(error) = marked {
+            tracing::warn!(key = recording.key(), error = %chain(&error),
+                "the end is not in the recording");
+        }
+    }
+
+    /// What a former process left in the spool, with the gap and the end marked.
+    async fn left_recording(
+        &self,
+        session: &Session,
+        reason: &str,
+        taken: &mut Taken,
+    ) -> Option<LiveRecording> {
+        match self.recorder.resume(&recording_key(session)).await {
+            Ok(Resumed { live, cut }) => {
+                if cut > 0 {
+                    let cut = format!("recording cut by a torn last line of {cut} bytes");
+                    taken.notes.push(cut);
+                }
+                self.mark_ended(&live, reason);
+                return Some(live);
+            }
             Err(SpoolError::Missing) if session.recording_key.is_some() => {
                 taken
                     .notes
@@ -364,6 +414,7 @@ impl Sessions {
             Err(SpoolError::Missing) => {}
             Err(error) => taken.notes.push(format!("{RECORDING_NOTE}: {error}")),
         }
+        None
     }
 
     /// A step that needs the session's grant: where it lapsed, a new one of 15 minutes is made,
@@ -389,7 +440,8 @@ impl Sessions {
         let spec = self.grant_spec(session, cluster, 0).await?;
         let made = cluster.create_grant(&session.id, &grant(&spec)).await?;
         if let Err(error) = self.store.note_object(&made).await {
-            tracing::warn!(session = %session.id, %error, "a grant is not on record yet");
+            tracing::warn!(session = %session.id, error = %chain(&error),
+                "a grant is not on record yet");
         }
         *lock(&work.renewed) = Some(made);
         Ok(())

@@ -199,6 +199,7 @@ impl Relay {
         for session in sessions {
             let sealed = session.recording.seal().await;
             let saved = sealed.map_err(|error| StageError::of("not sealed", error))?;
+            session.recording.discard().await;
             recordings.push(Recorded {
                 path: Kept(self.options.dir.join("kept")).file(&saved.key),
                 bytes: saved.bytes,
