@@ -10,6 +10,7 @@ pub mod cli;
 pub mod policy_cases;
 pub mod postgres;
 pub mod processes;
+pub mod promises;
 pub mod scenario;
 pub mod sidecar;
 pub mod smoke;

@@ -4,6 +4,7 @@
 use crate::StageError;
 use crate::cli::Person;
 use crate::processes::until;
+use crate::promises::{container_is_hardened, grant_is_right};
 use crate::stage::Stage;
 use serde::Serialize;
 use serde_json::Value;
@@ -125,82 +126,6 @@ pub async fn smoke(stage: &Stage, progress: impl Fn(&str)) -> Result<Seen, Stage
     Ok(seen)
 }
 
-/// The grant of C-7, read by the witness.
-pub async fn grant_is_right(stage: &Stage, opened: &Opened) -> Result<bool, StageError> {
-    let name = format!("tower-breakglass-{}", opened.id());
-    let namespace = &stage.place.target.namespace;
-    let Some(grant) = stage.place.witness.role_binding(namespace, &name).await? else {
-        return Ok(false);
-    };
-    let labels = grant.metadata.labels.unwrap_or_default();
-    let annotations = grant.metadata.annotations.unwrap_or_default();
-    let is = |map: &std::collections::BTreeMap<String, String>, key: &str, value: &str| {
-        map.get(key).is_some_and(|found| found == value)
-    };
-    let duration = opened.session["durationMinutes"]
-        .as_u64()
-        .unwrap_or_default();
-    Ok(grant.role_ref.kind == "ClusterRole"
-        && grant.role_ref.name == "tower-breakglass-debug-live"
-        && grant
-            .subjects
-            .as_ref()
-            .is_some_and(|subjects| subjects.len() == 1)
-        && is(&labels, "app.kubernetes.io/managed-by", "tower-breakglass")
-        && is(&labels, "hangar.io/breakglass-session", opened.id())
-        && is(&labels, "hangar.io/breakglass-installation", "stage")
-        && is(
-            &labels,
-            "cleanup.kyverno.io/ttl",
-            &format!("{}m", duration + 15),
-        )
-        && is(
-            &annotations,
-            "hangar.io/breakglass-requester",
-            "user:default/alice",
-        )
-        && annotations.contains_key("hangar.io/breakglass-expires-at"))
-}
-
-/// The debug container of C-11, read by the witness.
-pub async fn container_is_hardened(stage: &Stage, opened: &Opened) -> Result<bool, StageError> {
-    let namespace = &stage.place.target.namespace;
-    let Some(pod) = stage.place.witness.pod(namespace, &opened.pod).await? else {
-        return Ok(false);
-    };
-    let name = format!("debug-{}", opened.id());
-    let containers = pod
-        .spec
-        .and_then(|spec| spec.ephemeral_containers)
-        .unwrap_or_default();
-    let Some(container) = containers
-        .into_iter()
-        .find(|container| container.name == name)
-    else {
-        return Ok(false);
-    };
-    let Some(security) = container.security_context else {
-        return Ok(false);
-    };
-    let dropped = security
-        .capabilities
-        .as_ref()
-        .and_then(|c| c.drop.clone())
-        .unwrap_or_default();
-    Ok(
-        container.image.as_deref() == Some(stage.place.debug_image.as_str())
-            && security.run_as_non_root == Some(true)
-            && security.run_as_user.is_some_and(|uid| uid > 0)
-            && security.run_as_group.is_some_and(|gid| gid > 0)
-            && security.read_only_root_filesystem == Some(true)
-            && security.allow_privilege_escalation == Some(false)
-            && dropped == ["ALL"]
-            && security
-                .seccomp_profile
-                .is_some_and(|profile| profile.type_ == "RuntimeDefault"),
-    )
-}
-
 /// Attaches with the command line, types, and reads to the end.
 pub async fn type_script(person: &Person, id: &str, script: &str) -> Result<String, StageError> {
     let failed = |error: std::io::Error| StageError::of("the terminal", error);
@@ -243,12 +168,13 @@ pub async fn ended(person: &Person, id: &str) -> Result<Value, StageError> {
     .await
 }
 
-async fn check_recording(
+/// Compares download, row and file; the recording's text.
+pub(crate) async fn check_recording(
     stage: &Stage,
     person: &Person,
     row: &Value,
     seen: &mut Seen,
-) -> Result<(), StageError> {
+) -> Result<String, StageError> {
     let key = row["recordingKey"].as_str().unwrap_or_default();
     let version = row["recordingVersion"].as_str().unwrap_or_default();
     let row_hash = row["recordingSha256"].as_str().unwrap_or_default();
@@ -269,7 +195,7 @@ async fn check_recording(
     seen.recording_agrees = output.status.success()
         && hex(&output.stdout) == row_hash
         && file_hash.as_deref() == Some(row_hash);
-    Ok(())
+    Ok(text.into_owned())
 }
 
 /// The file of one version under a recording's folder.

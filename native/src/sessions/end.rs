@@ -141,9 +141,9 @@ impl Sessions {
         self.runtimes.remove(&id);
     }
 
-    /// C-20: the outcome on the row, and only then what the row must know first: the spool goes, and
-    /// objects off the record. Where the database is away both stay, and the sweep completes the
-    /// row. An end that broke off is the new owner's to complete (D-5).
+    /// C-20: the outcome on the row, and only then what the row must know first: the spool goes,
+    /// and objects off the record. Where the database is away both stay, and the sweep completes
+    /// the row. An end that broke off is the new owner's to complete (D-5).
     pub(super) async fn complete(&self, ended: &Session, taken: &Taken) {
         let id = &ended.id;
         if taken.broken_off {

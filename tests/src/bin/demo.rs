@@ -101,7 +101,7 @@ async fn by_hand(stage: &Stage) -> Result<bool, StageError> {
     let person = stage.person("alice").await?;
     say("opening a session as alice; type `exit` to end it");
     let opened = smoke::open(stage, &person).await?;
-    let existed = smoke::grant_is_right(stage, &opened).await?;
+    let existed = breakglass_tests::promises::grant_is_right(stage, &opened).await?;
     let status = person
         .command(&["session", "attach", opened.id()])?
         .status()

@@ -247,7 +247,7 @@ fn unit(root: &Path, count: &mut Count) -> Result<(), String> {
         count,
     )?;
     tests(
-        &mut cargo(root, &["test", "-p", "policies", "--test", "proofs"]),
+        &mut cargo(root, &["test", "-p", "policies", "--test", "*"]),
         count,
     )?;
     tests(
