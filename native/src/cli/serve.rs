@@ -41,7 +41,7 @@ pub(super) fn serve(path: &Path) -> Result<(), Failure> {
             _ = interrupt.recv() => {}
         }
         tracing::info!("stopping");
-        app.shut_down("the backend restarts; the session goes on if it can")
+        app.shut_down("the backend stops; the session ends with its restart")
             .await;
         serving.await.map_err(|error| Failure::Local(chain(&error)))
     })

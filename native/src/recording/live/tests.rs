@@ -121,7 +121,7 @@ async fn an_event_is_in_the_file_when_it_counts_as_recorded() {
 }
 
 #[tokio::test]
-async fn sealing_saves_everything_and_deletes_the_spool() {
+async fn sealing_saves_everything_and_discarding_deletes_the_spool() {
     let world = World::new();
     let live = world.started().await;
     live.input(world.clock.elapsed(), b"exit\xe3").unwrap();
