@@ -9,6 +9,7 @@ mod dir;
 mod error;
 mod image;
 mod images;
+mod kyverno;
 mod objects;
 mod packages;
 mod parts;
@@ -67,6 +68,9 @@ pub(crate) enum ClusterCommand {
         #[command(flatten)]
         app: App,
     },
+    /// Kyverno beside the cluster, for the policies that it makes and checks
+    #[command(subcommand)]
+    Kyverno(kyverno::KyvernoCommand),
 }
 
 /// Runs one command of the command line.
@@ -97,6 +101,7 @@ pub(crate) fn run(command: ClusterCommand) -> Result<(), ClusterError> {
         ClusterCommand::Down { dir } => down(&dir),
         ClusterCommand::Kubeconfig { dir } => sidecar_identity(&ClusterDir::at(&dir)?),
         ClusterCommand::App { dir, app } => deploy_app(&ClusterDir::at(&dir)?, &app),
+        ClusterCommand::Kyverno(command) => kyverno::run(command),
     }
 }
 

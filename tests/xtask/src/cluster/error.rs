@@ -92,6 +92,30 @@ pub(crate) enum ClusterError {
         /// What remains.
         what: String,
     },
+    /// Something is to be added to a cluster that is not there.
+    #[error(
+        "no test cluster is up in `{}`; start one with `cargo xtask cluster up {}`",
+        .0.display(), .0.display()
+    )]
+    NoCluster(PathBuf),
+    /// A module of others is not the one that was chosen.
+    #[error("`{module}` has the checksum {found} and not {wanted}; nothing was built of it")]
+    OtherModule {
+        /// The module and its version.
+        module: String,
+        /// What `go` says of what it downloaded.
+        found: String,
+        /// What was chosen.
+        wanted: &'static str,
+    },
+    /// What others wrote is not of the form that the driver knows.
+    #[error("cannot make sense of {what}: {why}")]
+    NotUnderstood {
+        /// The file, or the program whose answer it is.
+        what: String,
+        /// What is wrong with it.
+        why: String,
+    },
     /// A certificate could not be made.
     #[error("the cluster's certificates could not be made")]
     Certificate(#[from] rcgen::Error),

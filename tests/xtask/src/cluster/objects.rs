@@ -19,7 +19,7 @@ pub(crate) const SIDECAR_ACCOUNT: &str = "breakglass-sidecar";
 /// The name of the installation under test (C-2c).
 pub(crate) const INSTALLATION: &str = "test";
 
-/// How long the sidecar's token is good for: a test run, with room.
+/// How long an account's token is good for: a test run, with room.
 const TOKEN_FOR: &str = "12h";
 
 /// An app to be debugged.
@@ -74,17 +74,22 @@ pub(crate) fn sidecar_identity(dir: &ClusterDir) -> Result<(), ClusterError> {
         manifests.push_str(&file.text);
     }
     apply(dir, &manifests)?;
+    account_kubeconfig(dir, "sidecar", SIDECAR_NAMESPACE, SIDECAR_ACCOUNT)
+}
+
+/// Writes `<name>.conf` with a new token of a service account: who uses it has that account's
+/// rights and no others.
+pub(super) fn account_kubeconfig(
+    dir: &ClusterDir,
+    name: &str,
+    namespace: &str,
+    account: &str,
+) -> Result<(), ClusterError> {
     let mut create = kubectl(dir);
-    create.args([
-        "create",
-        "token",
-        SIDECAR_ACCOUNT,
-        "--namespace",
-        SIDECAR_NAMESPACE,
-    ]);
+    create.args(["create", "token", account, "--namespace", namespace]);
     create.args(["--duration", TOKEN_FOR]);
     let token = output(create, None)?;
-    token_kubeconfig(dir, "sidecar", token.trim())
+    token_kubeconfig(dir, name, token.trim())
 }
 
 /// Deploys `app` and waits until all its pods are ready. Its pods belong to a ReplicaSet, run as
@@ -147,7 +152,7 @@ fn app_manifest(app: &App, image: &str) -> serde_json::Value {
     })
 }
 
-fn apply(dir: &ClusterDir, manifests: &str) -> Result<(), ClusterError> {
+pub(super) fn apply(dir: &ClusterDir, manifests: &str) -> Result<(), ClusterError> {
     let mut apply = kubectl(dir);
     apply.args(["apply", "--server-side", "--filename", "-"]);
     output(apply, Some(manifests)).map(|_| ())

@@ -1,7 +1,7 @@
 //! The Kubernetes programs: one binary, compiled once and kept outside the checkout.
 //!
-//! Invariant: the binary's name carries a hash of what it was compiled from, and it gets that name
-//! only when it is whole.
+//! Invariant: what is kept has a name that carries a hash of what it was compiled from, and it gets
+//! that name only when it is whole.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -56,16 +56,32 @@ pub(crate) fn parts_in(cache: &Path) -> Result<PathBuf, ClusterError> {
 /// [`ClusterError::NoGo`], or what the compiler says.
 pub(crate) fn build_parts(cache: &Path) -> Result<PathBuf, ClusterError> {
     let binary = parts_in(cache)?;
-    if binary.is_file() {
-        return Ok(binary);
+    let what = format!("Kubernetes {VERSION} (7 minutes on 2 cores the first time, then kept)");
+    once(&binary, "clusterparts", &what, compile)
+}
+
+/// Makes what belongs at `place` unless it is there: `make` makes it beside, under another name.
+/// One driver at a time, by the lock of this `family`.
+///
+/// # Errors
+/// [`ClusterError::NoGo`], or what `make` says.
+pub(super) fn once(
+    place: &Path,
+    family: &str,
+    what: &str,
+    make: impl FnOnce(&Path) -> Result<(), ClusterError>,
+) -> Result<PathBuf, ClusterError> {
+    if place.exists() {
+        return Ok(place.to_owned());
     }
+    let cache = place.parent().unwrap_or(place);
     fs::create_dir_all(cache).map_err(ClusterError::io("create", cache))?;
-    let lock_path = cache.join("clusterparts.lock");
+    let lock_path = cache.join(format!("{family}.lock"));
     let lock = File::create(&lock_path).map_err(ClusterError::io("create", &lock_path))?;
     flock(&lock, FlockOperation::LockExclusive)
         .map_err(|error| ClusterError::io("lock", &lock_path)(error.into()))?;
-    if binary.is_file() {
-        return Ok(binary);
+    if place.exists() {
+        return Ok(place.to_owned());
     }
     if Command::new("go")
         .arg("version")
@@ -73,18 +89,15 @@ pub(crate) fn build_parts(cache: &Path) -> Result<PathBuf, ClusterError> {
         .status()
         .is_err()
     {
-        return Err(ClusterError::NoGo(binary));
+        return Err(ClusterError::NoGo(place.to_owned()));
     }
-    say("compiling Kubernetes (7 minutes on 2 cores the first time, then kept)");
-    let building = step(format!(
-        "Kubernetes {VERSION} compiled into `{}`",
-        binary.display()
-    ));
-    let new = cache.join("clusterparts.new");
-    compile(&new)?;
-    fs::rename(&new, &binary).map_err(ClusterError::io("rename", &new))?;
+    say(&format!("compiling {what}"));
+    let building = step(format!("compiled into `{}`", place.display()));
+    let new = cache.join(format!("{family}.new"));
+    make(&new)?;
+    fs::rename(&new, place).map_err(ClusterError::io("rename", &new))?;
     building.done();
-    Ok(binary)
+    Ok(place.to_owned())
 }
 
 fn compile(binary: &Path) -> Result<(), ClusterError> {
@@ -99,17 +112,21 @@ fn compile(binary: &Path) -> Result<(), ClusterError> {
     go.args(["build", "-ldflags", &flags, "-o"])
         .arg(binary)
         .arg(".");
-    // The compiler's own messages go to the terminal: they are the progress of these minutes.
+    watched(go, SOURCE)
+}
+
+/// Runs the compiler. Its own messages go to the terminal: they are the progress of these minutes.
+pub(super) fn watched(mut go: Command, source: &str) -> Result<(), ClusterError> {
     let status = go
         .stdin(Stdio::null())
         .status()
-        .map_err(ClusterError::io("run", binary))?;
+        .map_err(ClusterError::io("run", Path::new("go")))?;
     if status.success() {
         return Ok(());
     }
     Err(ClusterError::Command {
         command: "go build".to_owned(),
         status: status.to_string(),
-        stderr: format!("its messages are above; the module is in `{SOURCE}`"),
+        stderr: format!("its messages are above; the module is in `{source}`"),
     })
 }

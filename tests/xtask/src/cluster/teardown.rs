@@ -12,6 +12,7 @@ use std::process::{Command, Stdio};
 
 use super::dir::ClusterDir;
 use super::error::ClusterError;
+use super::kyverno;
 use super::packages::on_path;
 use super::process::{self, ProcessId, contains, running};
 use super::settings::{NODE_BRIDGE, PARTS, POD_BRIDGE, POD_NETWORK};
@@ -24,8 +25,9 @@ pub(super) fn stop(dir: &ClusterDir) -> Result<(), ClusterError> {
         return Ok(());
     }
     let shim_sockets = shim_sockets(dir);
-    // The kubelet first, so that it restarts nothing; containerd last but for its shims.
-    for part in PARTS.iter().rev() {
+    // What runs beside the cluster, then the kubelet, so that it restarts nothing; containerd last
+    // but for its shims.
+    for part in PARTS.iter().chain(&kyverno::PARTS).rev() {
         if let Some(id) = running(dir, part) {
             id.end(part)?;
         }
