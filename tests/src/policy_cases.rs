@@ -9,7 +9,9 @@ mod objects;
 #[path = "policy_cases/requests.rs"]
 mod requests;
 
-pub use objects::{APP_IMAGE, CasePod, DEBUG_IMAGES, INSTALLATION, SESSION, actor_groups};
+pub use objects::{
+    APP_IMAGE, CasePod, DEBUG_IMAGES, INSTALLATION, SESSION, actor_groups, good_copy, good_grant,
+};
 
 use decisions::session::Tier;
 use serde::Deserialize;
@@ -131,6 +133,8 @@ pub struct Case {
     pub body: Value,
     /// What must come of it.
     pub expected: Expected,
+    /// What must come of it where Kyverno's own kinds are there, and refuse it first.
+    pub kyverno: Option<Expected>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -164,6 +168,9 @@ struct Written {
     by: Option<String>,
     #[serde(default)]
     api: Option<u16>,
+    /// Kyverno's own schema refuses it first, with this status, where it is there.
+    #[serde(default)]
+    kyverno: Option<u16>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -305,5 +312,6 @@ fn case(written: Written, policy: &str, backend: &str) -> Result<Case, String> {
         given: written.given.clone(),
         name: written.name,
         expected,
+        kyverno: written.kyverno.map(Expected::Refused),
     })
 }

@@ -1,5 +1,6 @@
 //! The rendered policies on a real API server (P-10): every case as the real request, by the one
-//! who would send it. Flight as it is rendered; Ground as Kyverno compiles it.
+//! who would send it. Flight as it is rendered; Ground as Kyverno compiles it, without Kyverno and
+//! (`real_kyverno`) with it.
 //!
 //! Runs on the cluster whose folder `BREAKGLASS_TEST_CLUSTER` names (`cargo xtask cluster up DIR`).
 //! A run without a cluster fails, unless `BREAKGLASS_SKIP` names `cluster`. The policies are taken
@@ -13,6 +14,8 @@
     reason = "a test panics to fail, and tells its story in one piece"
 )]
 
+#[path = "policies_on_a_real_cluster/real_kyverno.rs"]
+mod real_kyverno;
 #[path = "policies_on_a_real_cluster/world.rs"]
 mod world;
 
@@ -21,7 +24,7 @@ use breakglass_tests::{cli, root};
 use decisions::session::Tier;
 use http::Method;
 use serde_json::{Value, json};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use world::{BACKEND, NATIVE, World};
 
@@ -50,15 +53,17 @@ async fn judged(world: &World, case: &Case) -> Option<String> {
     })
 }
 
+fn cases_of(tier: Tier) -> Vec<Case> {
+    let mut cases = all(&root(), BACKEND).expect("cases");
+    cases.retain(|case| case.tiers.contains(&tier));
+    cases
+}
+
 async fn every_case(tier: Tier) {
     let Some(world) = World::of_this_run().await else {
         return;
     };
-    let cases = all(&root(), BACKEND).expect("cases");
-    let cases: Vec<Case> = cases
-        .into_iter()
-        .filter(|case| case.tiers.contains(&tier))
-        .collect();
+    let cases = cases_of(tier);
     let world = world.furnished(&cases).await;
     world.apply(tier).await;
     let mut wrong = Vec::new();
@@ -67,14 +72,17 @@ async fn every_case(tier: Tier) {
     }
     wrong.extend(generated(&world, tier).await);
     world.take_away().await;
+    assert_none(&wrong, cases.len(), tier);
+}
+
+fn assert_none(wrong: &[String], of: usize, tier: Tier) {
     assert!(
         wrong.is_empty(),
-        "{} of {} cases on {tier:?}:\n{}",
+        "{} of {of} cases on {tier:?}:\n{}",
         wrong.len(),
-        cases.len(),
         wrong.join("\n")
     );
-    eprintln!("{} cases on {tier:?}", cases.len());
+    eprintln!("{of} cases on {tier:?}");
 }
 
 /// P-4a as far as this API server goes: it asks no policy about policies, so who has the right may
@@ -102,16 +110,70 @@ async fn p_10_every_case_on_ground_as_kyverno_compiles_it() {
     every_case(Tier::Ground).await;
 }
 
+/// The files that an operator's configuration of the cases gives.
+struct Rendering {
+    _folder: tempfile::TempDir,
+    file: String,
+    out: String,
+}
+
+impl Rendering {
+    fn of(world: &World, tier: Tier) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [file, out] = ["b.yaml", "out"].map(|name| {
+            let path = folder.path().join(name);
+            path.to_str().expect("text").to_owned()
+        });
+        let configuration = configuration(&world.admin_conf(), tier).to_string();
+        std::fs::write(&file, configuration).expect("written");
+        let cluster = ["--config", &file, "--cluster", "real"];
+        let render = [&["render"][..], &cluster, &["--out", &out]].concat();
+        assert_eq!(breakglass(&render).0, 0);
+        Self {
+            _folder: folder,
+            file,
+            out,
+        }
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        Path::new(&self.out).join(name)
+    }
+
+    /// Applies all but the policy of images, which needs a registry and a log to check anything.
+    fn apply(&self, world: &World) -> bool {
+        let all = std::fs::read_dir(&self.out).expect("a folder");
+        let mut files: Vec<_> = all.map(|entry| entry.expect("a file").path()).collect();
+        files.retain(|path| path.is_file() && !path.ends_with("policy-60-debug-image.yaml"));
+        world.kubectl_apply(&files)
+    }
+
+    fn diff(&self, cluster: &str) -> (i32, Vec<String>) {
+        breakglass(&["diff", "--config", &self.file, "--cluster", cluster])
+    }
+}
+
+/// Nothing differs but that the policy of images was not applied.
+fn says_nothing(said: &[String]) -> bool {
+    let image_policy = "ImageValidatingPolicy `tower-breakglass-debug-image` is not there";
+    said.len() == 1 && said[0].contains(image_policy)
+}
+
 /// The configuration of the cases, as an operator would write it.
-fn configuration(kubeconfig: &Path) -> Value {
-    use breakglass_tests::policy_cases::{DEBUG_IMAGES, INSTALLATION};
+fn configuration(kubeconfig: &Path, tier: Tier) -> Value {
+    use breakglass_tests::policy_cases::{DEBUG_IMAGES, INSTALLATION, actor_groups};
+    let tier = match tier {
+        Tier::Ground => "ground",
+        Tier::Flight => "flight",
+    };
     json!({
         "installation": INSTALLATION, "socket": "/run/x.sock", "spool": "/spool",
         "recordings": { "folder": { "path": "/recordings" } },
         "debugImages": DEBUG_IMAGES,
         "clusters": { "real": { "kubeconfig": { "path": kubeconfig } } },
         "policies": {
-            "clusters": { "real": { "backend": BACKEND } },
+            "clusters": { "real": { "backend": BACKEND, "tier": tier } },
+            "operators": actor_groups(Actor::Operator),
             "imageSigning": { "glob": "ghcr.io/hangar/*", "issuer": "https://i", "subject": "s" },
         },
     })
@@ -136,27 +198,10 @@ async fn p_2_what_was_changed_on_the_cluster_is_told() {
         return;
     };
     let world = world.furnished(&[]).await;
-    let folder = tempfile::tempdir().expect("a folder");
-    let (file, out) = (folder.path().join("b.yaml"), folder.path().join("out"));
-    std::fs::write(&file, configuration(&world.admin_conf()).to_string()).expect("written");
-    let of = |path: &Path| path.to_str().expect("text").to_owned();
-    let (file, out) = (of(&file), of(&out));
-    let render = [
-        "render",
-        "--config",
-        &file,
-        "--cluster",
-        "real",
-        "--out",
-        &out,
-    ];
-    assert_eq!(breakglass(&render).0, 0);
-    let diff = || breakglass(&["diff", "--config", &file, "--cluster", "real"]);
+    let rendering = Rendering::of(&world, Tier::Flight);
     // Kyverno is not here, so nothing knows what an ImageValidatingPolicy is.
-    let applied = world.kubectl_apply(Path::new(&out), "policy-60-debug-image.yaml");
-    let (same, said) = diff();
-    let image_policy = "ImageValidatingPolicy `tower-breakglass-debug-image` is not there";
-    let only_that = said.len() == 1 && said[0].contains(image_policy);
+    let applied = rendering.apply(&world);
+    let (same, said) = rendering.diff("real");
 
     let names = ["pod-delete", "pod-annotate", "no-exec"].map(|n| format!("tower-breakglass-{n}"));
     let bindings = "validatingadmissionpolicybindings";
@@ -175,12 +220,12 @@ async fn p_2_what_was_changed_on_the_cluster_is_told() {
     world
         .remove(&format!("{NATIVE}/{bindings}/{}", names[2]))
         .await;
-    let (differs, changed) = diff();
-    let nobody = breakglass(&["diff", "--config", &file, "--cluster", "other"]);
+    let (differs, changed) = rendering.diff("real");
+    let nobody = rendering.diff("other");
     world.take_away().await;
 
     assert!(applied, "kubectl applies what is rendered");
-    assert!(same == 1 && only_that, "{said:#?}");
+    assert!(same == 1 && says_nothing(&said), "{said:#?}");
     let told = |words: &str| changed.iter().filter(|line| line.contains(words)).count();
     assert_eq!((differs, changed.len()), (1, 4), "{changed:#?}");
     assert_eq!(

@@ -103,7 +103,11 @@ fn id() -> Result<SessionId, String> {
     SessionId::parse(SESSION).map_err(|error| error.to_string())
 }
 
-fn good_grant(backend: &str) -> Result<Value, String> {
+/// A grant as the builders make it, in no namespace yet.
+///
+/// # Errors
+/// What the builders say.
+pub fn good_grant(backend: &str) -> Result<Value, String> {
     let at = "2030-01-01T10:30:00Z".parse();
     Ok(grant(&GrantSpec {
         id: id()?,
@@ -146,7 +150,11 @@ fn good_debug(given: &Value) -> Result<Value, String> {
         .map_err(|error| error.to_string())
 }
 
-fn good_copy() -> Result<Value, String> {
+/// A copy as the builders make it, in no namespace yet.
+///
+/// # Errors
+/// What the builders say.
+pub fn good_copy() -> Result<Value, String> {
     let mut pod = app_pod();
     pod["metadata"]["name"] = json!("shop");
     pod["metadata"]["namespace"] = json!("shop");
@@ -170,6 +178,31 @@ fn good_copy() -> Result<Value, String> {
         metadata.remove("namespace");
     }
     Ok(manifest)
+}
+
+fn exception() -> Value {
+    json!({
+        "apiVersion": "policies.kyverno.io/v1",
+        "kind": "PolicyException",
+        "metadata": { "name": "exception" },
+        "spec": {
+            "policyRefs": [{ "name": "tower-breakglass-pod-delete", "kind": "ValidatingPolicy" }],
+            "matchConditions": [{ "name": "all", "expression": "true" }],
+        },
+    })
+}
+
+/// Of Kyverno's older kind.
+fn old_exception() -> Value {
+    json!({
+        "apiVersion": "kyverno.io/v2",
+        "kind": "PolicyException",
+        "metadata": { "name": "exception" },
+        "spec": {
+            "exceptions": [{ "policyName": "tower-breakglass-pod-delete", "ruleNames": ["*"] }],
+            "match": { "any": [{ "resources": { "kinds": ["Pod"] } }] },
+        },
+    })
 }
 
 /// The request's body.
@@ -220,23 +253,8 @@ pub(super) fn body(written: &Written, backend: &str) -> Result<Value, String> {
             merge(&mut pod, &written.patch, Lists::ByName);
             pod
         }
-        Action::Except => changed(json!({
-            "apiVersion": "policies.kyverno.io/v1",
-            "kind": "PolicyException",
-            "metadata": { "name": "exception" },
-            "spec": {
-                "policyRefs": [{ "name": "tower-breakglass-pod-delete", "kind": "ValidatingPolicy" }],
-                "matchConditions": [{ "name": "all", "expression": "true" }],
-            },
-        })),
-        Action::ExceptOld => changed(json!({
-            "apiVersion": "kyverno.io/v2",
-            "kind": "PolicyException",
-            "metadata": { "name": "exception" },
-            "spec": { "exceptions": [
-                { "policyName": "tower-breakglass-pod-delete", "ruleNames": ["*"] },
-            ] },
-        })),
+        Action::Except => changed(exception()),
+        Action::ExceptOld => changed(old_exception()),
         Action::AddNothing
         | Action::DeleteGrant
         | Action::DeletePod

@@ -28,7 +28,8 @@ impl World {
         }
     }
 
-    /// Applies the native policies of this tier and waits until each refuses.
+    /// Applies the native policies of this tier, Kyverno's as it would compile them, and waits
+    /// until each refuses.
     pub(crate) async fn apply(&self, tier: Tier) {
         let objects = wanted(&render_fence(&fence(tier))).expect("manifests");
         for (key, object) in objects {
@@ -40,6 +41,11 @@ impl World {
                 self.made(&format!("{NATIVE}/{plural}"), object).await;
             }
         }
+        self.refused(tier).await;
+    }
+
+    /// Waits until each policy of this tier refuses.
+    pub(crate) async fn refused(&self, tier: Tier) {
         let namespace = self.namespace(Place::App);
         let pods = format!("/api/v1/namespaces/{namespace}/pods");
         let pod = format!("{pods}/known-bad");
@@ -52,7 +58,8 @@ impl World {
             "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view" } });
         let exception = json!({ "apiVersion": "policies.kyverno.io/v1", "kind": "PolicyException",
             "metadata": { "name": "known-bad" },
-            "spec": { "policyRefs": [{ "name": "tower-breakglass-x" }] } });
+            "spec": { "policyRefs": [{ "name": "tower-breakglass-x",
+                                       "kind": "ValidatingPolicy" }] } });
         let exceptions =
             format!("/apis/policies.kyverno.io/v1/namespaces/{namespace}/policyexceptions");
         let mut known_bad = vec![
@@ -99,23 +106,31 @@ impl World {
 
     /// Takes the policies, the rights and the namespaces of this run away.
     pub(crate) async fn take_away(&self) {
-        for plural in [
-            "validatingadmissionpolicybindings",
-            "validatingadmissionpolicies",
+        // Kyverno's own first, or it makes the native ones again.
+        for list in [
+            VALIDATING_POLICIES.to_owned(),
+            format!("{NATIVE}/validatingadmissionpolicybindings"),
+            format!("{NATIVE}/validatingadmissionpolicies"),
         ] {
-            let list = format!("{NATIVE}/{plural}");
-            let (_, all) = self.as_admin(Method::GET, &list, &Value::Null).await;
-            for object in ours(&all) {
-                let path = format!(
-                    "{list}/{}",
-                    object["metadata"]["name"].as_str().expect("name")
-                );
-                self.as_admin(Method::DELETE, &path, &Value::Null).await;
-            }
+            let all = async || self.as_admin(Method::GET, &list, &Value::Null).await.1;
+            self.until("none of ours is left", async || {
+                let all = all().await;
+                for object in ours(&all) {
+                    let name = object["metadata"]["name"].as_str().expect("a name");
+                    self.remove(&format!("{list}/{name}")).await;
+                }
+                ours(&all).next().is_none()
+            })
+            .await;
         }
-        let rights = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
-        for name in ["breakglass-cases", "tower-breakglass-backend-cases"] {
-            self.remove(&format!("{rights}/{name}")).await;
+        for right in [
+            "clusterrolebindings/breakglass-cases",
+            "clusterrolebindings/tower-breakglass-backend-cases",
+            "clusterroles/breakglass-kyverno-cleanup",
+            "clusterroles/breakglass-cases-configmaps",
+            "clusterroles/breakglass-cases-secrets",
+        ] {
+            self.remove(&format!("{RIGHTS}/{right}")).await;
         }
         for place in [
             Place::App,

@@ -17,7 +17,7 @@ use policies::fence::{FenceConfig, Signing, render_fence};
 use policies::identity::{Identity, ServiceAccount};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
@@ -27,6 +27,8 @@ mod fence;
 pub(crate) const BACKEND: &str = "system:serviceaccount:breakglass-cases:backend";
 const NAMESPACE: &str = "breakglass-cases";
 pub(crate) const NATIVE: &str = "/apis/admissionregistration.k8s.io/v1";
+pub(crate) const RIGHTS: &str = "/apis/rbac.authorization.k8s.io/v1";
+pub(crate) const VALIDATING_POLICIES: &str = "/apis/policies.kyverno.io/v1/validatingpolicies";
 const WITHIN: Duration = Duration::from_secs(60);
 
 pub(crate) struct World {
@@ -155,28 +157,18 @@ impl World {
         self.applied("/api/v1/namespaces", namespace).await;
         let accounts = format!("/api/v1/namespaces/{NAMESPACE}/serviceaccounts");
         self.applied(&accounts, account("backend")).await;
-        let mut subjects = vec![json!({ "kind": "ServiceAccount", "namespace": NAMESPACE,
-                                        "name": "backend" })];
-        for actor in [
-            Actor::Operator,
-            Actor::Developer,
-            Actor::Kyverno,
-            Actor::KyvernoCleanup,
-            Actor::Controller,
-        ] {
-            subjects.push(json!({ "kind": "User", "name": user(actor),
-                                  "apiGroup": "rbac.authorization.k8s.io" }));
-        }
+        // By a group that requests are sent with: the controllers that run keep their own rights.
+        let subjects = json!([
+            { "kind": "ServiceAccount", "namespace": NAMESPACE, "name": "backend" },
+            { "kind": "Group", "name": NAMESPACE, "apiGroup": "rbac.authorization.k8s.io" },
+        ]);
         let binding = json!({ "apiVersion": "rbac.authorization.k8s.io/v1",
             "kind": "ClusterRoleBinding", "metadata": { "name": "breakglass-cases" },
             "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole",
                          "name": "cluster-admin" },
             "subjects": subjects });
-        self.applied(
-            "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
-            binding,
-        )
-        .await;
+        self.applied(&format!("{RIGHTS}/clusterrolebindings"), binding)
+            .await;
         let request = json!({ "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
             "spec": { "expirationSeconds": 3600 } });
         let path = format!("{accounts}/backend/token");
@@ -192,21 +184,30 @@ impl World {
         self.dir.join("admin.conf")
     }
 
-    /// Applies every file of a folder but one, as an operator would.
-    pub(crate) fn kubectl_apply(&self, folder: &Path, but: &str) -> bool {
+    /// Applies files, as an operator would.
+    pub(crate) fn kubectl_apply(&self, files: &[PathBuf]) -> bool {
         let mut kubectl = Command::new(self.dir.join("bin/kubectl"));
-        kubectl
-            .arg("--kubeconfig")
-            .arg(self.admin_conf())
-            .args(["apply", "--server-side"]);
-        kubectl.arg("--force-conflicts");
-        for entry in std::fs::read_dir(folder).expect("a folder") {
-            let path = entry.expect("a file").path();
-            if path.is_file() && !path.ends_with(but) {
-                kubectl.arg("--filename").arg(path);
-            }
+        kubectl.arg("--kubeconfig").arg(self.admin_conf()).args([
+            "apply",
+            "--server-side",
+            "--force-conflicts",
+        ]);
+        for file in files {
+            kubectl.arg("--filename").arg(file);
         }
         kubectl.status().expect("kubectl runs").success()
+    }
+
+    /// May this one do so in the whole cluster, by the rights of its name?
+    pub(crate) async fn may(&self, who: Actor, verb: &str, group: &str, resource: &str) -> bool {
+        let review = json!({ "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SubjectAccessReview",
+            "spec": { "user": user(who), "resourceAttributes": {
+                "verb": verb, "group": group, "resource": resource } } });
+        let path = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+        let (status, answer) = self.as_admin(Method::POST, path, &review).await;
+        assert_eq!(status, 201, "{answer}");
+        answer["status"]["allowed"] == true
     }
 
     pub(crate) async fn change(&self, path: &str, change: &Value) {
@@ -218,7 +219,7 @@ impl World {
         self.as_admin(Method::DELETE, path, &Value::Null).await;
     }
 
-    fn namespace(&self, place: Place) -> String {
+    pub(crate) fn namespace(&self, place: Place) -> String {
         format!("cases-{}-{}", format!("{place:?}").to_lowercase(), self.run)
     }
 
@@ -299,7 +300,7 @@ impl World {
         self.send(case.actor, method, &path, &body).await
     }
 
-    async fn until(&self, what: &str, so: impl AsyncFn() -> bool) {
+    pub(crate) async fn until(&self, what: &str, so: impl AsyncFn() -> bool) {
         let asked = tokio::time::timeout(WITHIN, async {
             while !so().await {
                 tokio::time::sleep(Duration::from_millis(50)).await;
@@ -310,7 +311,7 @@ impl World {
             .unwrap_or_else(|_| panic!("{what}: not so within {WITHIN:?}"));
     }
 
-    async fn made(&self, path: &str, body: Value) {
+    pub(crate) async fn made(&self, path: &str, body: Value) {
         let (status, answer) = self.past_the_policies(Method::POST, path, &body).await;
         assert_eq!(status, 201, "{path} {body}: {answer}");
     }
@@ -333,7 +334,7 @@ impl World {
         assert!(status == 201 || status == 409, "{path} {body}: {answer}");
     }
 
-    async fn as_admin(&self, method: Method, path: &str, body: &Value) -> (u16, Value) {
+    pub(crate) async fn as_admin(&self, method: Method, path: &str, body: &Value) -> (u16, Value) {
         request(&self.admin, method, path, body, &[]).await
     }
 
@@ -350,7 +351,7 @@ impl World {
             return request(&self.backend, method, path, body, &bearer).await;
         }
         let mut headers = vec![("impersonate-user", user(actor).to_owned())];
-        for group in actor_groups(actor) {
+        for group in actor_groups(actor).iter().chain(&[NAMESPACE]) {
             headers.push(("impersonate-group", (*group).to_owned()));
         }
         request(&self.admin, method, path, body, &headers).await
@@ -392,8 +393,8 @@ fn needs(case: &Case) -> Option<String> {
     }
 }
 
-fn bindings(namespace: &str) -> String {
-    format!("/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/rolebindings")
+pub(crate) fn bindings(namespace: &str) -> String {
+    format!("{RIGHTS}/namespaces/{namespace}/rolebindings")
 }
 
 async fn request(

@@ -30,6 +30,7 @@ use time::{say, step, wait_for};
 
 pub(crate) use dir::ClusterDir;
 pub(crate) use error::ClusterError;
+pub(crate) use kyverno::up as kyverno_up;
 pub(crate) use objects::{App, deploy_app, sidecar_identity};
 pub(crate) use packages::{Packages, ensure as ensure_packages};
 pub(crate) use parts::{build_parts, cache_dir};

@@ -3,7 +3,7 @@
 //! Invariant: a part that cannot run fails, unless it is named in `--skip`; the last line says
 //! how many tests passed, failed and were skipped.
 
-use crate::run::{cargo, chain, program, say, watch};
+use crate::run::{cargo, chain, program, run, say, watch};
 use crate::{bindings, cluster, demo, install};
 use clap::Args;
 use std::path::Path;
@@ -38,7 +38,7 @@ struct Part {
     run: fn(&Path, &mut Count) -> Result<(), String>,
 }
 
-const PARTS: [Part; 11] = [
+const PARTS: [Part; 12] = [
     Part {
         name: "lint",
         fast: true,
@@ -104,6 +104,12 @@ const PARTS: [Part; 11] = [
         fast: false,
         what: "a real Kubernetes",
         run: real_cluster,
+    },
+    Part {
+        name: "kyverno",
+        fast: false,
+        what: "Kyverno itself on a real Kubernetes",
+        run: real_kyverno,
     },
 ];
 
@@ -329,35 +335,61 @@ fn smoke(root: &Path, count: &mut Count) -> Result<(), String> {
     Ok(())
 }
 
-fn real_cluster(root: &Path, count: &mut Count) -> Result<(), String> {
-    demo::build(root)?;
+/// On a cluster that is there for this alone.
+fn with_cluster(
+    ran: impl FnOnce(&cluster::ClusterDir) -> Result<(), String>,
+) -> Result<(), String> {
     let dir = std::env::temp_dir().join("breakglass-test-cluster");
     let packages = cluster::Packages::Install;
     let up = cluster::up(&dir, packages, cluster::Lifetime::OfThisProcess);
     let cluster = up.map_err(|error| chain(&error))?;
-    let app = cluster::App {
-        namespace: "shop".to_owned(),
-        app: "shop".to_owned(),
-        env: "dev".to_owned(),
-        replicas: 2,
-    };
-    let deployed = cluster::deploy_app(cluster.dir(), &app).map_err(|error| chain(&error));
-    let ran = deployed.and_then(|()| on_cluster(root, cluster.dir().path(), count));
+    let ran = ran(cluster.dir());
     let down = cluster.down().map_err(|error| chain(&error));
     ran.and(down)
 }
 
-fn on_cluster(root: &Path, dir: &Path, count: &mut Count) -> Result<(), String> {
-    for name in [
-        "rbac_on_a_real_cluster",
-        "session_on_a_real_cluster",
-        "policies_on_a_real_cluster",
-    ] {
-        let mut command = cargo(root, &["test", "-p", "breakglass-tests", "--test", name]);
-        command
-            .args(["--", "--test-threads=1"])
-            .env("BREAKGLASS_TEST_CLUSTER", dir);
-        tests(&mut command, count)?;
-    }
-    Ok(())
+fn on_cluster(
+    root: &Path,
+    dir: &cluster::ClusterDir,
+    name: &str,
+    which: &[&str],
+    count: &mut Count,
+) -> Result<(), String> {
+    let mut command = cargo(root, &["test", "-p", "breakglass-tests", "--test", name]);
+    command
+        .args(["--", "--test-threads=1"])
+        .args(which)
+        .env("BREAKGLASS_TEST_CLUSTER", dir.path());
+    tests(&mut command, count)
+}
+
+fn real_cluster(root: &Path, count: &mut Count) -> Result<(), String> {
+    demo::build(root)?;
+    with_cluster(|dir| {
+        let app = cluster::App {
+            namespace: "shop".to_owned(),
+            app: "shop".to_owned(),
+            env: "dev".to_owned(),
+            replicas: 2,
+        };
+        cluster::deploy_app(dir, &app).map_err(|error| chain(&error))?;
+        on_cluster(root, dir, "rbac_on_a_real_cluster", &[], count)?;
+        on_cluster(root, dir, "session_on_a_real_cluster", &[], count)?;
+        let without_kyverno = ["--skip", KYVERNO_TESTS];
+        on_cluster(root, dir, POLICY_TESTS, &without_kyverno, count)
+    })
+}
+
+const POLICY_TESTS: &str = "policies_on_a_real_cluster";
+/// The tests among them that want Kyverno beside the cluster.
+const KYVERNO_TESTS: &str = "real_kyverno::";
+
+fn real_kyverno(root: &Path, count: &mut Count) -> Result<(), String> {
+    // The tests render and compare by the operator's own command.
+    let both = ["build", "-p", "breakglass", "-p", "breakglass-tests"]; // one set of features
+    run(&mut cargo(root, &both))?;
+    with_cluster(|dir| {
+        cluster::kyverno_up(dir).map_err(|error| chain(&error))?;
+        on_cluster(root, dir, POLICY_TESTS, &[KYVERNO_TESTS], count)
+    })
 }
