@@ -81,29 +81,26 @@ pub async fn container_is_hardened(stage: &Stage, opened: &Opened) -> Result<boo
         user: DebugUser::default(),
     });
     let wanted = wanted.map_err(|refusal| StageError::of("the debug container", refusal))?;
-    let wanted = serde_json::to_value(wanted).map_err(failed)?;
+    let mut wanted = serde_json::to_value(wanted).map_err(failed)?;
+    without_defaults(&mut found);
+    without_defaults(&mut wanted);
+    Ok(is_same("the debug container", &found, &wanted))
+}
+
+/// What an API server adds, or leaves out, because it is the default.
+fn without_defaults(container: &mut Value) {
     for (field, by_default) in [
         ("resources", json!({})),
+        ("stdinOnce", json!(false)),
         ("terminationMessagePath", json!("/dev/termination-log")),
         ("terminationMessagePolicy", json!("File")),
     ] {
-        if found[field] == by_default
-            && let Some(found) = found.as_object_mut()
+        if container[field] == by_default
+            && let Some(container) = container.as_object_mut()
         {
-            found.remove(field);
+            container.remove(field);
         }
     }
-    // What is said to be the default is not said back by a typed client.
-    let as_typed = |container: Value| {
-        let typed: Result<k8s_openapi::api::core::v1::EphemeralContainer, _> =
-            serde_json::from_value(container);
-        typed.and_then(serde_json::to_value).map_err(failed)
-    };
-    Ok(is_same(
-        "the debug container",
-        &as_typed(found)?,
-        &as_typed(wanted)?,
-    ))
 }
 
 /// The row has milliseconds, the annotation none.

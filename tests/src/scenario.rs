@@ -12,8 +12,9 @@ use serde_json::Value;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// What a command of the debug shell looks like among this machine's processes; the stand-in and
-/// the one-node cluster run theirs here.
+/// How many processes have this word in their command; the stand-in and the one-node cluster run
+/// theirs on this machine. A busybox shell runs `yes` and `sleep` without a command of their own:
+/// by `sh -c` they have one.
 pub fn processes_with(word: &str) -> usize {
     let Ok(entries) = std::fs::read_dir("/proc") else {
         return 0;
@@ -176,7 +177,7 @@ async fn bytes_are_what_the_shell_wrote(tab: &mut Tab) -> Result<(), StageError>
 async fn a_child_that_stays(tab: &mut Tab) -> Result<String, StageError> {
     let seconds = (100_000_000 + rand::random::<u32>() % 900_000_000).to_string();
     tab.ask(
-        &format!("sleep {seconds} & echo child-$((4 + 1))"),
+        &format!("sh -c 'sleep \"$0\"' {seconds} & echo child-$((4 + 1))"),
         "child-5",
     )
     .await?;
@@ -189,7 +190,7 @@ async fn a_child_that_stays(tab: &mut Tab) -> Result<String, StageError> {
 async fn keys_get_through_a_flood(stage: &Stage, tab: &mut Tab) -> Result<(), StageError> {
     let word = format!("flood-{:08x}", rand::random::<u32>());
     tab.forget();
-    tab.type_in(&format!("yes {word}\r")).await?;
+    tab.type_in(&format!("sh -c 'yes \"$0\"' {word}\r")).await?;
     tab.shows(&format!("{word}\r\n{word}\r\n{word}\r\n"))
         .await?;
     assert!(processes_with(&word) > 0, "the flood runs on this machine");

@@ -27,6 +27,8 @@ pub struct Settings {
     pub ground: Vec<String>,
     /// The debug image by digest.
     pub debug_image: String,
+    /// The fences, as the configuration has them; null for none.
+    pub policies: Value,
     /// This installation's name.
     pub installation: String,
     /// Which sidecar of the stage: several can share a database.
@@ -67,6 +69,7 @@ impl Settings {
             "clusters": self.clusters,
             "groundClusters": self.ground,
             "debugImages": [self.debug_image],
+            "policies": self.policies,
             "recordings": {"folder": {"path": self.recordings()}},
             "spool": self.spool(),
             "logs": {"filter": self.log_filter},

@@ -34,6 +34,8 @@ pub struct Place {
     pub clusters: Value,
     /// The debug image by digest.
     pub debug_image: String,
+    /// The sidecar's `policies`; null for none.
+    pub policies: Value,
     /// Somebody who sees the cluster with other eyes than the sidecar's.
     pub witness: Witness,
     /// The stand-in, where it is one.
@@ -62,6 +64,7 @@ impl Place {
             },
             clusters,
             debug_image: DEBUG_IMAGE.to_owned(),
+            policies: Value::Null,
             witness: Witness::new(&kubeconfig, Some("admin")).await?,
             standin: Some(standin),
         })
@@ -80,6 +83,7 @@ impl Place {
             target,
             clusters: json!({ name: {"kubeconfig": {"path": path, "context": context}} }),
             debug_image,
+            policies: Value::Null,
             witness: Witness::new(witness.0, witness.1).await?,
             standin: None,
         })
@@ -141,6 +145,7 @@ impl Stage {
             clusters: place.clusters.clone(),
             ground: vec![place.target.cluster.clone()],
             debug_image: place.debug_image.clone(),
+            policies: place.policies.clone(),
             installation: "stage".to_owned(),
             name: "sidecar".to_owned(),
             log_filter: log_filter.to_owned(),

@@ -12,12 +12,24 @@
     reason = "a test panics to fail, and tells its story in one piece"
 )]
 
+#[path = "session_on_a_real_cluster/fence.rs"]
+mod fence;
+
 use breakglass_tests::StageError;
 use breakglass_tests::scenario::{killed_in_the_middle, whole_session};
 use breakglass_tests::stage::{Place, Stage, Target};
+use fence::Fence;
+use futures_util::FutureExt as _;
+use serde_json::{Value, json};
+use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::path::PathBuf;
 
 async fn stage() -> Option<Stage> {
+    stage_with(|_| Value::Null).await
+}
+
+/// A stage whose sidecar has these `policies`, made for its debug image.
+async fn stage_with(policies: impl FnOnce(&str) -> Value) -> Option<Stage> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let Some(dir) = std::env::var_os("BREAKGLASS_TEST_CLUSTER").map(PathBuf::from) else {
         let skipped = std::env::var("BREAKGLASS_SKIP").unwrap_or_default();
@@ -38,7 +50,10 @@ async fn stage() -> Option<Stage> {
     let (sidecar, admin) = (dir.join("sidecar.conf"), dir.join("admin.conf"));
     let place = async |_: &std::path::Path| {
         let image = image.trim().to_owned();
-        Place::cluster((&sidecar, None), (&admin, None), target, image).await
+        let policies = policies(&image);
+        let mut place = Place::cluster((&sidecar, None), (&admin, None), target, image).await?;
+        place.policies = policies;
+        Ok(place)
     };
     Some(Stage::start(place).await.expect("the stage is set"))
 }
@@ -57,4 +72,26 @@ async fn after_kill_9_the_cluster_is_clean_and_the_row_says_why() -> Result<(), 
         return Ok(());
     };
     killed_in_the_middle(&mut stage).await
+}
+
+/// P-1, P-7: with the policies in the cluster, and the same ones in front of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_session_behind_its_rendered_fence() -> Result<(), StageError> {
+    let policies = |image: &str| {
+        let (name, _) = image.split_once('@').expect("an image by digest");
+        json!({
+            "clusters": { "real": {
+                "backend": "system:serviceaccount:backstage:breakglass-sidecar" } },
+            "imageSigning": { "glob": format!("{name}*"), "issuer": "https://issuer.example.org",
+                              "subject": "https://example.org/release.yml@refs/heads/main" },
+        })
+    };
+    let Some(stage) = stage_with(policies).await else {
+        return Ok(());
+    };
+    let fence = Fence::applied(&stage).await?;
+    // It goes again, whatever comes out: other tests use the same cluster.
+    let outcome = AssertUnwindSafe(whole_session(&stage)).catch_unwind().await;
+    fence.taken_away().await?;
+    outcome.unwrap_or_else(|panic| resume_unwind(panic))
 }

@@ -90,6 +90,7 @@ impl Plan {
             clusters: json!({"demo": way, "prod": way}),
             ground: vec!["demo".to_owned()],
             debug_image: DEBUG_IMAGE.to_owned(),
+            policies: serde_json::Value::Null,
             installation: "tests".to_owned(),
             name: "sidecar".to_owned(),
             log_filter: "info".to_owned(),
