@@ -2,8 +2,8 @@
 // does not compile here. Add to it when Tower begins to read something; never take from it.
 
 import type {
-  FormApi,
-  FormDecisions,
+  Decisions,
+  DecisionsApi,
   Limits,
   MountedVolume,
   Preview,
@@ -76,7 +76,7 @@ export type Kept = [
 
 /** How the form uses the decisions, with every entry. */
 export async function form(body: unknown, preview: Preview): Promise<string[]> {
-  const entries: FormApi[] = [byAddon, byWasm, await loadInline(), await loadWeb('/x.wasm')];
+  const entries: DecisionsApi[] = [byAddon, byWasm, await loadInline(), await loadWeb('/x.wasm')];
   return entries.flatMap(({ tierFor, parseSessionRequest }) => {
     const { tier, rule } = tierFor({
       preview: false,
@@ -98,7 +98,7 @@ export async function form(body: unknown, preview: Preview): Promise<string[]> {
 }
 
 /** What is wrong does not compile. */
-export function wrong(decisions: FormDecisions): void {
+export function wrong(decisions: Decisions): void {
   // @ts-expect-error a cluster has a name
   decisions.tierFor({ preview: false, declared: null, groundClusters: [] });
   // @ts-expect-error there is no such tier

@@ -26,21 +26,6 @@ export function jsName(decision) {
   return decision.replace(/_([a-z])/g, (_, letter) => letter.toUpperCase());
 }
 
-/** The decisions that the browser's build has: those that a form asks for. */
-export const FORM = [
-  'check_target',
-  'fence_refusal',
-  'over_limit',
-  'parse_approval',
-  'parse_denial',
-  'parse_review',
-  'parse_session_request',
-  'tier_for',
-];
-
-/** Whether an entry has a decision. */
-export const offers = (api, decision) => Object.hasOwn(api, jsName(decision));
-
 /** What a row must give: `{ ok }`, or `{ error }` with the code alone. */
 export function expected(row) {
   return Object.hasOwn(row, 'error') ? { error: row.error } : { ok: expand(row.expected) };

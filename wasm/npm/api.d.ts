@@ -1,21 +1,16 @@
-import type { Decisions, DoorProblem, FormDecisions } from './types/decisions';
+import type { Decisions, DoorProblem } from './types/decisions';
 
 export * from './types/decisions';
 
-/** The same decisions on JSON text. */
-interface OnText<D> {
+/** Every decision, on values and on JSON text. */
+export interface DecisionsApi extends Readonly<Decisions> {
   /**
    * A decision on JSON text. The answer is `{"ok": …}`, or `{"error": {"code", "message"}}` for
    * text that cannot be read: malformed, over 1 MiB, nested over 127 levels, or not what the
-   * decision takes. Throws a `RangeError` for a name that is no decision of this build.
+   * decision takes. Throws a `RangeError` for a name that is no decision.
    */
-  answerText(name: keyof D, text: string): string;
+  answerText(name: keyof Decisions, text: string): string;
 }
-
-/** What a form asks for. */
-export interface FormApi extends Readonly<FormDecisions>, OnText<FormDecisions> {}
-/** Every decision. */
-export interface DecisionsApi extends Readonly<Decisions>, OnText<Decisions> {}
 
 /** The input could not be read as what the decision takes, so nothing was decided. */
 export declare class DecisionInputError extends Error {

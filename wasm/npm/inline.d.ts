@@ -1,6 +1,6 @@
-import type { FormApi } from './api';
+import type { DecisionsApi } from './api';
 
 export * from './api';
 
 /** Loads the module once; later calls share it. */
-export declare function load(): Promise<FormApi>;
+export declare function load(): Promise<DecisionsApi>;

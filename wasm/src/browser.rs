@@ -3,7 +3,20 @@
 //! Invariant: every function is one line; if it needs a second, that belongs in `door`.
 
 use crate::door;
+use alloc::borrow::ToOwned;
+use alloc::string::String;
+use core::panic::PanicInfo;
+use dlmalloc::GlobalDlmalloc;
 use wasm_bindgen::prelude::wasm_bindgen;
+
+#[global_allocator]
+static ALLOCATOR: GlobalDlmalloc = GlobalDlmalloc;
+
+/// A panic is a trap. It says nothing, so that no text of one is in the module.
+#[panic_handler]
+fn panic(_: &PanicInfo<'_>) -> ! {
+    core::arch::wasm32::unreachable()
+}
 
 /// Reads the body of `POST /sessions` and names every problem (S-5).
 #[wasm_bindgen(js_name = parseSessionRequest)]
@@ -54,63 +67,54 @@ pub fn over_limit(input: &str) -> String {
 }
 
 /// Says what the caller can do in an app (S-12).
-#[cfg(feature = "sessions")]
 #[wasm_bindgen(js_name = capabilities)]
 pub fn capabilities(input: &str) -> String {
     door::capabilities(input)
 }
 
 /// Says why the caller cannot do this to a session, if so: the reason beside a button.
-#[cfg(feature = "sessions")]
 #[wasm_bindgen(js_name = actionRefusal)]
 pub fn action_refusal(input: &str) -> String {
     door::action_refusal(input)
 }
 
 /// Says why the caller may not read a sensitive session's recording, if so (S-7).
-#[cfg(feature = "sessions")]
 #[wasm_bindgen(js_name = sensitiveRecordingRefusal)]
 pub fn sensitive_recording_refusal(input: &str) -> String {
     door::sensitive_recording_refusal(input)
 }
 
 /// Says where in the caller's queue a session belongs, if anywhere (S-8).
-#[cfg(feature = "sessions")]
 #[wasm_bindgen(js_name = placeInQueue)]
 pub fn place_in_queue(input: &str) -> String {
     door::place_in_queue(input)
 }
 
 /// Says what the sweep does with an unfinished row (spec 05).
-#[cfg(feature = "sessions")]
 #[wasm_bindgen(js_name = sweepAction)]
 pub fn sweep_action(input: &str) -> String {
     door::sweep_action(input)
 }
 
 /// Says whether an ended row's recording is to be anchored.
-#[cfg(feature = "sessions")]
 #[wasm_bindgen(js_name = anchorAction)]
 pub fn anchor_action(input: &str) -> String {
     door::anchor_action(input)
 }
 
 /// Says whether somebody is to be reminded of a review (W-1).
-#[cfg(feature = "sessions")]
 #[wasm_bindgen(js_name = reviewReminderAction)]
 pub fn review_reminder_action(input: &str) -> String {
     door::review_reminder_action(input)
 }
 
 /// Gives the session as people see it at this time: over, if its deadline has passed.
-#[cfg(feature = "sessions")]
 #[wasm_bindgen(js_name = asSeen)]
 pub fn as_seen(input: &str) -> String {
     door::as_seen(input)
 }
 
 /// Reads an end reason's text (S-4); null for a text that is none.
-#[cfg(feature = "sessions")]
 #[wasm_bindgen(js_name = readEndReason)]
 pub fn read_end_reason(input: &str) -> String {
     door::read_end_reason(input)

@@ -21,10 +21,13 @@ use crate::mounts::{Mounts, sensitive, volume_mounts};
 use crate::names::{self, TRUE};
 use crate::pod::{PodFacts, PodSecurityContext, Profile};
 use crate::session::{MountedVolume, SessionId, UserRef};
+use alloc::borrow::ToOwned;
+use alloc::collections::BTreeMap;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
-use std::fmt;
 
 mod containers;
 mod volumes;

@@ -8,6 +8,10 @@ use crate::mounts::VolumeMount;
 use crate::names;
 use crate::pod::{Container, PodFacts};
 use crate::session::SessionId;
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 use serde::Serialize;
 use serde_json::{Value, json};
 

@@ -5,6 +5,8 @@
 
 use crate::names::{self, TRUE, TTL};
 use crate::session::{Mode, SessionId, UserRef};
+use alloc::borrow::ToOwned;
+use alloc::string::{String, ToString};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 

@@ -4,9 +4,9 @@
 //! be one step in the store; what is here only judges the counts.
 
 use crate::session::{Session, SessionId, State, UserRef};
+use core::fmt;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use std::fmt;
 
 /// The most sessions that may be open at once (S-14c).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

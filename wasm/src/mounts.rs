@@ -8,9 +8,13 @@
 use crate::names::is_label_value;
 use crate::pod::{AppMount, EnvVar, PodFacts, Volume};
 use crate::session::MountedVolume;
+use alloc::borrow::ToOwned;
+use alloc::collections::BTreeSet;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
 use serde::Serialize;
 use serde_json::Value;
-use std::collections::BTreeSet;
 
 /// One mount of a debug container, as Kubernetes reads it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -5,7 +5,10 @@
 //! back: the name of a debug container gives the session, and nothing of an app's passes for one.
 
 use crate::session::{SESSION_ID_LENGTH, SessionId};
-use std::collections::BTreeMap;
+use alloc::borrow::ToOwned;
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::{String, ToString};
 
 /// Label: who manages the object (C-2c).
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";

@@ -5,10 +5,12 @@
 //! refuses the pod). `Debug` shows names only: an environment or a command may hold a secret.
 
 use crate::names;
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
-use std::collections::BTreeMap;
-use std::fmt;
 
 /// The text could not be read as a Pod.
 #[derive(Debug, thiserror::Error)]

@@ -5,6 +5,8 @@
 
 use crate::session::{ReviewState, Session, State, UserRef};
 use crate::settings::REVIEW_OVERDUE;
+use crate::time::since;
+use alloc::vec::Vec;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -58,7 +60,7 @@ pub fn place_in_queue(
 pub fn is_overdue(session: &Session, now: Timestamp) -> bool {
     session
         .ended_at
-        .is_some_and(|ended| now.duration_since(ended) >= REVIEW_OVERDUE)
+        .is_some_and(|ended| since(ended, now) >= REVIEW_OVERDUE)
 }
 
 /// A session to review, with its urgency.

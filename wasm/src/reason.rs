@@ -3,7 +3,9 @@
 //! Invariant: `to_string` and `parse` are inverse; a stored row is read back without loss.
 
 use crate::session::{State, UserRef};
-use std::fmt;
+use alloc::borrow::ToOwned;
+use alloc::string::{String, ToString};
+use core::fmt;
 
 /// Why a session ended (S-4).
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,6 +6,9 @@
 
 use crate::pod::PodFacts;
 use crate::session::{SessionId, Tier};
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::String;
 
 /// What is known when a live session ends.
 #[derive(Debug, Clone, PartialEq, Eq)]

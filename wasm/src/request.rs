@@ -15,6 +15,8 @@ mod tests;
 
 use crate::session::{Mode, Tier};
 use crate::text::{CONTAINER_NAME_MAX, NAME_MAX};
+use alloc::string::String;
+use alloc::vec::Vec;
 use fields::{Choice, Fields};
 use serde::Serialize;
 use serde_json::Value;
@@ -128,26 +130,25 @@ pub fn parse_session_request(
         ProblemCode::OnlyWithCopy,
     );
 
-    let request = (|| {
-        Some(SessionRequest {
-            app: app?,
-            env: env?,
-            cluster: cluster?,
-            namespace: namespace?,
-            pod: pod?,
-            container: container?,
-            mode: mode?,
-            duration_minutes: duration_minutes?,
-            reason: reason?.into_string(),
-            ticket_url: ticket_url?,
-            process_access: process_access?,
-            volume_access: volume_access?,
-            recycle_last_pod: recycle_last_pod?,
-            hold_app: hold_app?,
-            glass_broken: glass_broken?,
-        })
-    })();
-    let request = fields.finish(request)?;
+    // Where a field is wrong a blank stands, and `finish` lets nothing with a blank out: written
+    // so because a way out after every field weighs a kilobyte (B-11).
+    let request = fields.finish(SessionRequest {
+        app: app.unwrap_or_default(),
+        env: env.unwrap_or_default(),
+        cluster: cluster.unwrap_or_default(),
+        namespace: namespace.unwrap_or_default(),
+        pod: pod.unwrap_or_default(),
+        container: container.unwrap_or_default(),
+        mode: mode.unwrap_or(Mode::Live),
+        duration_minutes: duration_minutes.unwrap_or_default(),
+        reason: reason.unwrap_or_else(Note::unwritten).into_string(),
+        ticket_url: ticket_url.flatten(),
+        process_access: process_access.unwrap_or_default(),
+        volume_access: volume_access.unwrap_or_default(),
+        recycle_last_pod: recycle_last_pod.unwrap_or_default(),
+        hold_app: hold_app.unwrap_or_default(),
+        glass_broken: glass_broken.unwrap_or_default(),
+    })?;
     Ok(match tier {
         Some(tier) => request.for_tier(tier),
         None => request,
@@ -180,15 +181,12 @@ pub fn parse_approval(body: &Value, mode: Mode, tier: Tier) -> Result<Approval, 
     if let (Some(true), Some(reason)) = (keep_pod, &reason) {
         fields.push(waiver_refusal(mode, tier, reason.as_ref()));
     }
-    let approval = (|| {
-        // A reason for keeping a pod that nobody asked to keep says nothing.
-        let keep_pod_reason = if keep_pod? { reason? } else { None };
-        Some(Approval {
-            note: note?,
-            keep_pod_reason,
-        })
-    })();
-    fields.finish(approval)
+    // A reason for keeping a pod that nobody asked to keep says nothing.
+    let kept = keep_pod == Some(true);
+    fields.finish(Approval {
+        note: note.flatten(),
+        keep_pod_reason: reason.flatten().filter(|_| kept),
+    })
 }
 
 /// Why an approver cannot keep this session's pod, if so (S-6): only a live session recycles one,
@@ -216,7 +214,7 @@ pub fn parse_denial(body: &Value) -> Result<Option<Note>, Vec<Problem>> {
     }
     let mut fields = Fields::of(body)?;
     let note = fields.note("note");
-    fields.finish(note)
+    fields.finish(note.flatten())
 }
 
 /// Reads the body of `POST …/review`: the note is required.
@@ -226,5 +224,5 @@ pub fn parse_denial(body: &Value) -> Result<Option<Note>, Vec<Problem>> {
 pub fn parse_review(body: &Value) -> Result<Note, Vec<Problem>> {
     let mut fields = Fields::of(body)?;
     let note = fields.required_note("note");
-    fields.finish(note)
+    fields.finish(note.unwrap_or_else(Note::unwritten))
 }

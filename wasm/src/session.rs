@@ -3,9 +3,13 @@
 //! Invariant: the field names in JSON are the row's columns in camelCase; none is ever renamed
 //! or removed, because Tower reads them.
 
+use crate::lower::lower_case;
+use alloc::borrow::ToOwned;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use std::fmt;
 
 /// A session's id: 12 characters of `[0-9a-z]` (S-3). A value of this type is well formed.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -47,6 +51,11 @@ impl SessionId {
         drawn.map(Self)
     }
 
+    /// What stands for an id that could not be read, until that is told.
+    pub(crate) fn blank() -> Self {
+        Self(String::from("000000000000"))
+    }
+
     /// The id as text.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -81,7 +90,7 @@ pub struct UserRef(String);
 impl UserRef {
     /// Takes a full entity ref and lowers its case.
     pub fn new(text: &str) -> Self {
-        Self(text.to_lowercase())
+        Self(lower_case(text))
     }
 
     /// The ref as text.
@@ -192,23 +201,30 @@ pub struct Session {
     pub tier: Tier,
     pub duration_minutes: u32,
     pub approver: Option<UserRef>,
+    #[serde(default, with = "crate::time::option")]
     #[cfg_attr(test, ts(type = "string | null"))]
     pub approved_at: Option<Timestamp>,
     pub decision_note: Option<String>,
     pub glass_broken: bool,
     pub review_state: Option<ReviewState>,
     pub reviewed_by: Option<UserRef>,
+    #[serde(default, with = "crate::time::option")]
     #[cfg_attr(test, ts(type = "string | null"))]
     pub reviewed_at: Option<Timestamp>,
     pub review_note: Option<String>,
+    #[serde(with = "crate::time")]
     #[cfg_attr(test, ts(type = "string"))]
     pub created_at: Timestamp,
+    #[serde(default, with = "crate::time::option")]
     #[cfg_attr(test, ts(type = "string | null"))]
     pub started_at: Option<Timestamp>,
+    #[serde(default, with = "crate::time::option")]
     #[cfg_attr(test, ts(type = "string | null"))]
     pub extended_at: Option<Timestamp>,
+    #[serde(with = "crate::time")]
     #[cfg_attr(test, ts(type = "string"))]
     pub expires_at: Timestamp,
+    #[serde(default, with = "crate::time::option")]
     #[cfg_attr(test, ts(type = "string | null"))]
     pub ended_at: Option<Timestamp>,
     pub end_reason: Option<String>,
@@ -227,13 +243,16 @@ pub struct Session {
     pub pod_image: Option<String>,
     pub pod_image_id: Option<String>,
     pub recycle_waived_reason: Option<String>,
+    #[serde(default, with = "crate::time::option")]
     #[cfg_attr(test, ts(type = "string | null"))]
     pub review_reminded_at: Option<Timestamp>,
+    #[serde(default, with = "crate::time::option")]
     #[cfg_attr(test, ts(type = "string | null"))]
     pub review_escalated_at: Option<Timestamp>,
     #[cfg_attr(test, ts(type = "number | null"))]
     pub recording_rekor_index: Option<i64>,
     pub recording_rekor_uuid: Option<String>,
+    #[serde(default, with = "crate::time::option")]
     #[cfg_attr(test, ts(type = "string | null"))]
     pub anchor_attempted_at: Option<Timestamp>,
     pub anchor_error: Option<String>,

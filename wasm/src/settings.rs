@@ -6,6 +6,10 @@
 use crate::limits::Limits;
 use crate::request::DURATIONS_MINUTES;
 use crate::session::Tier;
+use crate::time;
+use alloc::borrow::ToOwned;
+use alloc::string::String;
+use alloc::vec::Vec;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -20,13 +24,13 @@ pub const REVIEW_OVERDUE: SignedDuration = SignedDuration::from_hours(72);
 
 /// `at` plus `by`, in whole microseconds; the end of time where the sum lies beyond it.
 pub(crate) fn later(at: Timestamp, by: SignedDuration) -> Timestamp {
-    stored(at.checked_add(by).unwrap_or(Timestamp::MAX))
+    stored(time::plus(at, by).unwrap_or(Timestamp::MAX))
 }
 
 /// A time as the database keeps it (timestamptz: whole microseconds), so that a row read back
 /// compares equal to what was decided.
 pub(crate) fn stored(at: Timestamp) -> Timestamp {
-    Timestamp::from_microsecond(at.as_microsecond()).unwrap_or(at)
+    time::whole_micros(at)
 }
 
 /// The names of labels and annotations that decide something.

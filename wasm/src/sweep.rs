@@ -10,8 +10,9 @@ mod tests;
 use crate::reason::EndReason;
 use crate::session::{ReviewState, Session, State};
 use crate::settings::REVIEW_OVERDUE;
+use crate::time::since;
+use core::time::Duration;
 use jiff::{SignedDuration, Timestamp};
-use std::time::Duration;
 
 /// No terminal for longer than this ends a session (T-7).
 pub const DETACHED_MAX: Duration = Duration::from_mins(2);
@@ -128,11 +129,11 @@ pub fn anchor_action(session: &Session, now: Timestamp) -> AnchorAction {
     let Some(ended) = session.ended_at else {
         return AnchorAction::Keep;
     };
-    let in_window = now.duration_since(ended) < ANCHOR_WINDOW;
+    let in_window = since(ended, now) < ANCHOR_WINDOW;
     // A try that lies in the future was made before the wall clock was set back: it says nothing.
     let rested = session.anchor_attempted_at.is_none_or(|tried| {
-        let since = now.duration_since(tried);
-        since >= ANCHOR_RETRY || since.is_negative()
+        let rested_for = since(tried, now);
+        rested_for >= ANCHOR_RETRY || rested_for.is_negative()
     });
     if session.state == State::Ended && saved && !anchored && in_window && rested {
         AnchorAction::Anchor
@@ -164,11 +165,11 @@ pub fn review_reminder_action(session: &Session, now: Timestamp) -> ReviewRemind
     if session.review_escalated_at.is_some() {
         return ReviewReminder::Keep;
     }
-    let since = now.duration_since(ended);
-    if since >= REVIEW_OVERDUE {
+    let owed_for = since(ended, now);
+    if owed_for >= REVIEW_OVERDUE {
         return ReviewReminder::Escalate;
     }
-    if since >= REMIND_AFTER && session.review_reminded_at.is_none() {
+    if owed_for >= REMIND_AFTER && session.review_reminded_at.is_none() {
         return ReviewReminder::Remind;
     }
     ReviewReminder::Keep

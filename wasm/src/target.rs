@@ -5,7 +5,12 @@
 //! the request says is only compared with them.
 
 use crate::settings::LabelNames;
+use crate::text::joined;
 use crate::tier::{Labels, is_preview};
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
 
 /// The target as a request or a row names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -148,13 +153,10 @@ pub fn check_target(
         });
     };
     let label = |name: &str| {
-        labels
-            .get(name)
-            .map(String::as_str)
-            .ok_or_else(|| TargetRefusal::Unlabelled {
-                namespace: namespace.to_owned(),
-                label: name.to_owned(),
-            })
+        labels.get(name).ok_or_else(|| TargetRefusal::Unlabelled {
+            namespace: namespace.to_owned(),
+            label: name.to_owned(),
+        })
     };
     let (found_app, found_env) = (label(&names.app)?, label(&names.env)?);
     if found_app != app {
@@ -202,7 +204,7 @@ fn check_pod(pod: &str, container: &str, facts: &PodFacts) -> Result<(), TargetR
             known: if known.is_empty() {
                 "none".to_owned()
             } else {
-                known.join(", ")
+                joined(&known, ", ")
             },
         });
     }
@@ -251,6 +253,7 @@ pub fn target_changes(asked: &TargetIdentity, found: &TargetIdentity) -> Vec<Tar
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::collections::BTreeMap;
 
     const TARGET: Target<'_> = Target {
         app: "shop",
@@ -260,10 +263,11 @@ mod tests {
         container: "web",
     };
 
+    const LABELS: [(&str, &str); 2] = [("hangar.io/app", "shop"), ("hangar.io/env", "staging")];
+
     fn good() -> TargetFacts {
-        let labels = [("hangar.io/app", "shop"), ("hangar.io/env", "staging")];
         TargetFacts {
-            namespace_labels: Some(labels.map(|(k, v)| (k.to_owned(), v.to_owned())).into()),
+            namespace_labels: Some(named(LABELS)),
             pod: Some(PodFacts {
                 phase: Some("Running".to_owned()),
                 deleting: false,
@@ -273,11 +277,17 @@ mod tests {
     }
 
     fn label(facts: &mut TargetFacts, name: &str, value: Option<&str>) {
-        let labels = facts.namespace_labels.as_mut().unwrap();
+        let mut labels = BTreeMap::from(LABELS);
         match value {
-            Some(value) => labels.insert(name.to_owned(), value.to_owned()),
+            Some(value) => labels.insert(name, value),
             None => labels.remove(name),
         };
+        facts.namespace_labels = Some(named(labels));
+    }
+
+    fn named<'a>(labels: impl IntoIterator<Item = (&'a str, &'a str)>) -> Labels {
+        let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+        labels.into_iter().map(owned).collect()
     }
 
     #[track_caller]

@@ -6,11 +6,36 @@
 
 use crate::session::Tier;
 use crate::settings::{LabelNames, Settings};
+use alloc::borrow::ToOwned;
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 
-/// Labels of one object.
-pub type Labels = BTreeMap<String, String>;
+/// Labels of one object. A list, not a tree: a second kind of tree weighs a kilobyte (B-11).
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(test, derive(Deserialize), serde(from = "BTreeMap<String, String>"))]
+pub struct Labels(Vec<(String, String)>);
+
+impl Labels {
+    /// The value of the label of this name.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        let label = self.0.iter().find(|(found, _)| found == name);
+        label.map(|(_, value)| value.as_str())
+    }
+}
+
+impl FromIterator<(String, String)> for Labels {
+    fn from_iter<I: IntoIterator<Item = (String, String)>>(labels: I) -> Self {
+        Self(labels.into_iter().collect())
+    }
+}
+
+impl From<BTreeMap<String, String>> for Labels {
+    fn from(labels: BTreeMap<String, String>) -> Self {
+        labels.into_iter().collect()
+    }
+}
 
 /// What the tier is decided from (S-9).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -190,12 +215,13 @@ mod tests {
     #[test]
     fn only_the_exact_label_makes_a_preview_and_an_unreadable_namespace_is_none() {
         let names = LabelNames::default();
-        let labels = |value: &str| Labels::from([(names.ephemeral_env.clone(), value.to_owned())]);
+        let labels =
+            |value: &str| Labels::from_iter([(names.ephemeral_env.clone(), value.to_owned())]);
         assert!(is_preview(Some(&labels("true")), &names));
         for value in ["True", "1", "", "false", "true "] {
             assert!(!is_preview(Some(&labels(value)), &names), "{value:?}");
         }
-        assert!(!is_preview(Some(&Labels::new()), &names));
+        assert!(!is_preview(Some(&Labels::from_iter([])), &names));
         assert!(!is_preview(None, &names));
     }
 

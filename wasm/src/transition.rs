@@ -380,7 +380,7 @@ pub fn end_at_deadline(
 pub fn as_seen(mut session: Session, runtime: Option<RuntimeAges>, now: Timestamp) -> Session {
     if let Ok(mut end) = end_at_deadline(&session, runtime, now) {
         end.at = session.expires_at;
-        let _holds_on_its_own_row = Claim::from(end).apply(&mut session);
+        end.write(&mut session);
     }
     session
 }

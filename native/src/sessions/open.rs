@@ -12,7 +12,7 @@ use decisions::pod::PodFacts;
 use decisions::request::{SessionRequest, parse_session_request};
 use decisions::session::{Mode, SESSION_ID_LENGTH, Session, SessionId, Tier};
 use decisions::target::{self, CheckedTarget, Target, check_target};
-use decisions::tier::{TierFacts, fence_refusal, tier_for};
+use decisions::tier::{Labels, TierFacts, fence_refusal, tier_for};
 use decisions::transition::{Admission, open_session};
 use serde_json::Value;
 use std::sync::Arc;
@@ -77,12 +77,12 @@ impl Sessions {
         })
         .tier;
         only_what_exists(tier, request.mode)?;
-        let labels = facts.namespace_labels.as_ref();
+        let labels = facts.namespace_labels.clone().map(Labels::from);
         let refusal = fence_refusal(
             tier,
             &request.cluster,
             &request.namespace,
-            labels,
+            labels.as_ref(),
             &self.settings,
         );
         if let Some(refusal) = refusal {
@@ -117,7 +117,7 @@ impl Sessions {
         let pod = facts.pod.as_ref().map(PodFacts::read);
         let pod = pod.transpose().map_err(not_understood)?;
         let seen = target::TargetFacts {
-            namespace_labels: facts.namespace_labels.clone(),
+            namespace_labels: facts.namespace_labels.clone().map(Labels::from),
             pod: pod.as_ref().map(target_pod),
         };
         let checked = check_target(target, &seen, &self.settings.labels)?;

@@ -679,8 +679,8 @@ export type ToReview = {
  */
 export type UserRef = string;
 
-/** What a form asks for. In every build. Each throws a `DecisionInputError` for an input that it cannot read. */
-export interface FormDecisions {
+/** Every decision. Each throws a `DecisionInputError` for an input that it cannot read. */
+export interface Decisions {
   /**
    * Reads the body of `POST /sessions` and names every problem (S-5).
    */
@@ -713,10 +713,6 @@ export interface FormDecisions {
    * Names the limit that one more session would be over, if any (S-14c).
    */
   overLimit(input: LimitQuestion): LimitName | null;
-}
-
-/** Every decision. In Node's builds. Each throws a `DecisionInputError` for an input that it cannot read. */
-export interface Decisions extends FormDecisions {
   /**
    * Says what the caller can do in an app (S-12).
    */

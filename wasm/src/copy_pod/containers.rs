@@ -8,6 +8,11 @@ use super::{CopyRefusal, CopySpec, confined};
 use crate::debug_container::{hard_deadline_seconds, is_pinned};
 use crate::pod::SecurityContext;
 use crate::pod::{AppMount, Container, EnvFrom, EnvVar, PodFacts, Profile, Resources};
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec;
+use alloc::vec::Vec;
 use serde::Serialize;
 use serde_json::{Value, json};
 

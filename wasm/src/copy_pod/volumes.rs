@@ -7,8 +7,12 @@ use super::{ClaimFacts, CopyRefusal};
 use crate::debug_container::is_pinned;
 use crate::mounts::{is_identity, is_identity_source};
 use crate::pod::{PodFacts, Volume};
+use alloc::borrow::ToOwned;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, BTreeSet};
 
 /// A copy's volumes.
 #[derive(Debug, Default)]

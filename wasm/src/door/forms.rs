@@ -2,13 +2,16 @@
 //!
 //! Invariant: what is here only moves fields; every judgement is a module's own.
 
+use super::shape::shape;
 use crate::limits::{self, LimitName, Limits, OpenCounts};
 use crate::request::{self, Problem, SessionRequest};
 use crate::session::{Mode, Tier};
 use crate::settings::{LabelNames, Settings};
 use crate::target::{self, PodFacts, Target, TargetFacts};
 use crate::tier::{self, Labels};
-use serde::{Deserialize, Serialize};
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use serde::Serialize;
 use serde_json::Value;
 
 /// A body that was read, or everything that is wrong with it.
@@ -32,9 +35,13 @@ impl<T> From<Result<T, Vec<Problem>>> for Parsed<T> {
 }
 
 /// The body of a request, as far as it is filled in.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[cfg_attr(test, derive(ts_rs::TS), ts(export))]
+#[derive(Debug)]
+#[cfg_attr(
+    test,
+    derive(serde::Deserialize, ts_rs::TS),
+    serde(rename_all = "camelCase"),
+    ts(export)
+)]
 pub(super) struct RequestForm {
     /// The body.
     #[cfg_attr(test, ts(type = "unknown"))]
@@ -44,14 +51,20 @@ pub(super) struct RequestForm {
     tier: Option<Tier>,
 }
 
+shape!(RequestForm { body, tier });
+
 pub(super) fn parse_session_request(form: RequestForm) -> Parsed<SessionRequest> {
     request::parse_session_request(&form.body, form.tier).into()
 }
 
 /// The body of an approval, and the session that it is about.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[cfg_attr(test, derive(ts_rs::TS), ts(export))]
+#[derive(Debug)]
+#[cfg_attr(
+    test,
+    derive(serde::Deserialize, ts_rs::TS),
+    serde(rename_all = "camelCase"),
+    ts(export)
+)]
 pub(super) struct ApprovalForm {
     /// The body; null where there is none.
     #[cfg_attr(test, ts(type = "unknown"))]
@@ -61,6 +74,8 @@ pub(super) struct ApprovalForm {
     /// The session's tier.
     tier: Tier,
 }
+
+shape!(ApprovalForm { body, mode, tier });
 
 /// What an approver wrote.
 #[derive(Debug, Serialize)]
@@ -83,14 +98,20 @@ pub(super) fn parse_approval(form: ApprovalForm) -> Parsed<ApprovalNotes> {
 }
 
 /// A body that holds a note.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[cfg_attr(test, derive(ts_rs::TS), ts(export))]
+#[derive(Debug)]
+#[cfg_attr(
+    test,
+    derive(serde::Deserialize, ts_rs::TS),
+    serde(rename_all = "camelCase"),
+    ts(export)
+)]
 pub(super) struct NoteForm {
     /// The body; null where there is none.
     #[cfg_attr(test, ts(type = "unknown"))]
     body: Value,
 }
+
+shape!(NoteForm { body });
 
 pub(super) fn parse_denial(form: NoteForm) -> Parsed<Option<String>> {
     request::parse_denial(&form.body)
@@ -105,9 +126,13 @@ pub(super) fn parse_review(form: NoteForm) -> Parsed<String> {
 }
 
 /// What a cluster's fence looks at.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[cfg_attr(test, derive(ts_rs::TS), ts(export))]
+#[derive(Debug)]
+#[cfg_attr(
+    test,
+    derive(serde::Deserialize, ts_rs::TS),
+    serde(rename_all = "camelCase"),
+    ts(export)
+)]
 pub(super) struct Fence {
     /// The session's tier.
     tier: Tier,
@@ -116,6 +141,7 @@ pub(super) struct Fence {
     /// The namespace.
     namespace: String,
     /// The namespace's labels; null where they could not be read.
+    #[cfg_attr(test, ts(type = "{ [key in string]: string } | null"))]
     namespace_labels: Option<Labels>,
     /// The clusters that have no such fence.
     ground_clusters: Vec<String>,
@@ -123,6 +149,15 @@ pub(super) struct Fence {
     #[cfg_attr(test, ts(optional = nullable))]
     label_names: Option<LabelNames>,
 }
+
+shape!(Fence {
+    tier,
+    cluster,
+    namespace,
+    namespace_labels,
+    ground_clusters,
+    label_names
+});
 
 pub(super) fn fence_refusal(fence: Fence) -> Option<String> {
     let settings = Settings {
@@ -142,9 +177,13 @@ pub(super) fn fence_refusal(fence: Fence) -> Option<String> {
 }
 
 /// A target, and what the cluster says of it.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[cfg_attr(test, derive(ts_rs::TS), ts(export))]
+#[derive(Debug)]
+#[cfg_attr(
+    test,
+    derive(serde::Deserialize, ts_rs::TS),
+    serde(rename_all = "camelCase"),
+    ts(export)
+)]
 pub(super) struct TargetQuestion {
     app: String,
     env: String,
@@ -152,6 +191,7 @@ pub(super) struct TargetQuestion {
     pod: String,
     container: String,
     /// The namespace's labels; null where they could not be read.
+    #[cfg_attr(test, ts(type = "{ [key in string]: string } | null"))]
     namespace_labels: Option<Labels>,
     /// What the cluster says of the pod; null where there is none.
     pod_facts: Option<TargetPod>,
@@ -160,10 +200,25 @@ pub(super) struct TargetQuestion {
     label_names: Option<LabelNames>,
 }
 
+shape!(TargetQuestion {
+    app,
+    env,
+    namespace,
+    pod,
+    container,
+    namespace_labels,
+    pod_facts,
+    label_names
+});
+
 /// What the cluster says of the pod.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[cfg_attr(test, derive(ts_rs::TS), ts(export))]
+#[derive(Debug)]
+#[cfg_attr(
+    test,
+    derive(serde::Deserialize, ts_rs::TS),
+    serde(rename_all = "camelCase"),
+    ts(export)
+)]
 pub(super) struct TargetPod {
     /// `status.phase`.
     phase: Option<String>,
@@ -172,6 +227,12 @@ pub(super) struct TargetPod {
     /// The names of `spec.containers`.
     containers: Vec<String>,
 }
+
+shape!(TargetPod {
+    phase,
+    deleting,
+    containers
+});
 
 /// A target that can be debugged, or why not.
 #[derive(Debug, Serialize)]
@@ -214,9 +275,13 @@ pub(super) fn check_target(question: TargetQuestion) -> TargetAnswer {
 }
 
 /// How many other sessions are open, and how many may be.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[cfg_attr(test, derive(ts_rs::TS), ts(export))]
+#[derive(Debug)]
+#[cfg_attr(
+    test,
+    derive(serde::Deserialize, ts_rs::TS),
+    serde(rename_all = "camelCase"),
+    ts(export)
+)]
 pub(super) struct LimitQuestion {
     /// Of the requester.
     of_user: u32,
@@ -227,6 +292,13 @@ pub(super) struct LimitQuestion {
     /// The limits.
     limits: Limits,
 }
+
+shape!(LimitQuestion {
+    of_user,
+    of_app,
+    on_cluster,
+    limits
+});
 
 pub(super) fn over_limit(question: LimitQuestion) -> Option<LimitName> {
     let LimitQuestion {

@@ -4,8 +4,9 @@
 //! before anything is made of it; a text that JavaScript can hold and Unicode cannot (a lone
 //! surrogate) is read as U+FFFD, once for each, wherever it comes from.
 
+use alloc::borrow::Cow;
+use alloc::string::String;
 use serde_json::Value;
-use std::borrow::Cow;
 
 /// The longest JSON text that a decision reads, in bytes of UTF-8.
 pub const MAX_INPUT_BYTES: usize = 1024 * 1024;

@@ -2,17 +2,19 @@
 //!
 //! Invariant: what is here only moves fields; every judgement is a module's own.
 
+use super::shape::{Place, Shape, shape};
 use crate::access;
-use crate::queue::{self, AppRights, Place};
+use crate::queue::{self, AppRights};
 use crate::reason::EndReason;
-use crate::request::{self, Approval};
+use crate::request::{Approval, Note};
 use crate::session::{Actor, Session, UserRef};
 use crate::sweep::{self, AnchorAction, ReviewReminder, RuntimeAges, SweepAction, SweepSettings};
 use crate::transition::{self, Refusal, RefusalKind};
+use alloc::string::{String, ToString};
+use core::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
-use std::time::Duration;
+use serde_json::Value;
 
 /// Why not.
 #[derive(Debug, Serialize)]
@@ -79,10 +81,20 @@ pub(super) enum Action {
     ReadRecording,
 }
 
+impl Shape for Action {
+    fn of(given: Option<Value>, at: &mut Place) -> Self {
+        at.word(given).unwrap_or(Self::ReadRecording)
+    }
+}
+
 /// May this caller do that, at this time?
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[cfg_attr(test, derive(ts_rs::TS), ts(export))]
+#[derive(Debug)]
+#[cfg_attr(
+    test,
+    derive(serde::Deserialize, ts_rs::TS),
+    serde(rename_all = "camelCase"),
+    ts(export)
+)]
 pub(super) struct ActionQuestion {
     /// What.
     action: Action,
@@ -91,9 +103,17 @@ pub(super) struct ActionQuestion {
     /// Who.
     actor: Actor,
     /// When.
+    #[cfg_attr(test, serde(with = "crate::time"))]
     #[cfg_attr(test, ts(type = "string"))]
     now: Timestamp,
 }
+
+shape!(ActionQuestion {
+    action,
+    session,
+    actor,
+    now
+});
 
 pub(super) fn action_refusal(question: ActionQuestion) -> Option<Refused> {
     let ActionQuestion {
@@ -108,20 +128,20 @@ pub(super) fn action_refusal(question: ActionQuestion) -> Option<Refused> {
         Action::Start => transition::start(&session, &actor, now).err(),
         Action::Extend => transition::extend(&session, &actor, None, now).err(),
         Action::End => transition::end_by_user(&session, &actor, now).err(),
-        Action::Review => {
-            // Any note stands for the one that the person has yet to write.
-            let note = request::parse_review(&json!({ "note": "-" })).ok()?;
-            transition::review(&session, &actor, note, now).err()
-        }
+        Action::Review => transition::review(&session, &actor, Note::unwritten(), now).err(),
         Action::ReadRecording => access::may_read_recording(&session, &actor).err(),
     };
     refusal.map(Refused::from)
 }
 
 /// May this caller read the session's recording?
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[cfg_attr(test, derive(ts_rs::TS), ts(export))]
+#[derive(Debug)]
+#[cfg_attr(
+    test,
+    derive(serde::Deserialize, ts_rs::TS),
+    serde(rename_all = "camelCase"),
+    ts(export)
+)]
 pub(super) struct RecordingQuestion {
     /// The session.
     session: Session,
@@ -129,29 +149,38 @@ pub(super) struct RecordingQuestion {
     actor: Actor,
 }
 
+shape!(RecordingQuestion { session, actor });
+
 pub(super) fn sensitive_recording_refusal(question: RecordingQuestion) -> Option<Refused> {
     access::sensitive_recording_refusal(&question.session, &question.actor).map(Refused::from)
 }
 
 /// Where does a session belong for this caller?
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[cfg_attr(test, derive(ts_rs::TS), ts(export))]
+#[derive(Debug)]
+#[cfg_attr(
+    test,
+    derive(serde::Deserialize, ts_rs::TS),
+    serde(rename_all = "camelCase"),
+    ts(export)
+)]
 pub(super) struct QueueQuestion {
     /// The session.
     session: Session,
     /// The caller.
     user: UserRef,
     /// The caller may approve for the session's app.
-    #[serde(default)]
+    #[cfg_attr(test, serde(default))]
     approve: bool,
     /// The caller is one of the reviewers.
-    #[serde(default)]
+    #[cfg_attr(test, serde(default))]
     reviewer: bool,
     /// When.
+    #[cfg_attr(test, serde(with = "crate::time"))]
     #[cfg_attr(test, ts(type = "string"))]
     now: Timestamp,
 }
+
+shape!(QueueQuestion { session, user, approve = false, reviewer = false, now });
 
 /// Where in the queue a session belongs.
 #[derive(Debug, Serialize)]
@@ -183,44 +212,67 @@ pub(super) fn place_in_queue(question: QueueQuestion) -> Option<QueuePlace> {
     } = question;
     let place = queue::place_in_queue(&session, &user, AppRights { approve, reviewer }, now)?;
     Some(match place {
-        Place::ToApprove => QueuePlace::ToApprove,
-        Place::ToStart => QueuePlace::ToStart,
-        Place::ToReview { overdue } => QueuePlace::ToReview { overdue },
+        queue::Place::ToApprove => QueuePlace::ToApprove,
+        queue::Place::ToStart => QueuePlace::ToStart,
+        queue::Place::ToReview { overdue } => QueuePlace::ToReview { overdue },
     })
 }
 
 /// A row and the time.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[cfg_attr(test, derive(ts_rs::TS), ts(export))]
+#[derive(Debug)]
+#[cfg_attr(
+    test,
+    derive(serde::Deserialize, ts_rs::TS),
+    serde(rename_all = "camelCase"),
+    ts(export)
+)]
 pub(super) struct RowQuestion {
     /// The row.
     session: Session,
     /// When.
+    #[cfg_attr(test, serde(with = "crate::time"))]
     #[cfg_attr(test, ts(type = "string"))]
     now: Timestamp,
 }
 
+shape!(RowQuestion { session, now });
+
 /// A row, the process that runs it, and the time.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[cfg_attr(test, derive(ts_rs::TS), ts(export))]
+#[derive(Debug)]
+#[cfg_attr(
+    test,
+    derive(serde::Deserialize, ts_rs::TS),
+    serde(rename_all = "camelCase"),
+    ts(export)
+)]
 pub(super) struct SweepQuestion {
     /// The row.
     session: Session,
     /// What this process knows of it, if it runs it.
     runtime: Option<Ages>,
     /// When.
+    #[cfg_attr(test, serde(with = "crate::time"))]
     #[cfg_attr(test, ts(type = "string"))]
     now: Timestamp,
     /// Whether a session without a process may be taken up again.
     resume_sessions: bool,
 }
 
+shape!(SweepQuestion {
+    session,
+    runtime,
+    now,
+    resume_sessions
+});
+
 /// How long what has been the case, in milliseconds.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[cfg_attr(test, derive(ts_rs::TS), ts(export))]
+#[derive(Debug)]
+#[cfg_attr(
+    test,
+    derive(serde::Deserialize, ts_rs::TS),
+    serde(rename_all = "camelCase"),
+    ts(export)
+)]
 pub(super) struct Ages {
     /// Without a terminal; null while there is one.
     detached_for_ms: Option<u64>,
@@ -231,6 +283,13 @@ pub(super) struct Ages {
     /// The time that was granted is used up.
     past_deadline: bool,
 }
+
+shape!(Ages {
+    detached_for_ms,
+    idle_for_ms,
+    unsaved_for_ms,
+    past_deadline
+});
 
 impl From<Ages> for RuntimeAges {
     fn from(ages: Ages) -> Self {
@@ -325,13 +384,19 @@ pub(super) fn as_seen(question: RowQuestion) -> Session {
 }
 
 /// The text of `endReason`.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[cfg_attr(test, derive(ts_rs::TS), ts(export))]
+#[derive(Debug)]
+#[cfg_attr(
+    test,
+    derive(serde::Deserialize, ts_rs::TS),
+    serde(rename_all = "camelCase"),
+    ts(export)
+)]
 pub(super) struct EndReasonText {
     /// The text.
     text: String,
 }
+
+shape!(EndReasonText { text });
 
 /// What an end reason says.
 #[derive(Debug, Serialize)]

@@ -15,7 +15,6 @@ pub(super) struct Types {
     seen: HashSet<TypeId>,
     declared: BTreeMap<String, String>,
     members: String,
-    interfaces: String,
 }
 
 impl Types {
@@ -28,7 +27,6 @@ impl Types {
             seen,
             declared,
             members,
-            interfaces: String::new(),
         }
     }
 
@@ -49,14 +47,6 @@ impl Types {
         .unwrap();
     }
 
-    /// Closes an interface over the decisions that were added since the last one.
-    fn interface(&mut self, head: &str, docs: &str) {
-        let members = std::mem::take(&mut self.members);
-        let throws = "Each throws a `DecisionInputError` for an input that it cannot read.";
-        let text = format!("/** {docs} {throws} */\nexport interface {head} {{\n{members}}}\n\n");
-        self.interfaces.push_str(&text);
-    }
-
     fn file(&self) -> String {
         let mut text = String::from(
             "// Made from the Rust types by `cargo xtask bindings`; a test compares. \
@@ -66,8 +56,13 @@ impl Types {
             text.push_str(declaration);
             text.push('\n');
         }
-        text.push_str(self.interfaces.trim_end());
-        text.push('\n');
+        let members = &self.members;
+        write!(
+            text,
+            "/** Every decision. Each throws a `DecisionInputError` for an input that it cannot \
+             read. */\nexport interface Decisions {{\n{members}}}\n"
+        )
+        .unwrap();
         text
     }
 }
@@ -111,13 +106,7 @@ fn indented(declaration: &str) -> String {
 #[test]
 fn the_committed_types_are_those_of_the_rust_types() {
     let mut types = Types::new();
-    super::of_forms::describe(&mut types);
-    types.interface("FormDecisions", "What a form asks for. In every build.");
-    super::of_sessions::describe(&mut types);
-    types.interface(
-        "Decisions extends FormDecisions",
-        "Every decision. In Node's builds.",
-    );
+    super::describe(&mut types);
     // What the routes answer, which no decision here takes or gives.
     types.visit::<crate::queue::Queue>();
     types.visit::<crate::settings::Preview>();

@@ -3,6 +3,9 @@
 //! Invariant: what the kubelet says is passed on bounded and printable, whatever it is.
 
 use super::{PodFacts, StateDetail};
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::String;
 
 /// A container's state.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,6 +3,8 @@
 //! Invariant: as for the rest of the Pod: lenient where lists are absent, strict about types.
 
 use super::nullable;
+use alloc::string::String;
+use alloc::vec::Vec;
 use serde::Deserialize;
 
 /// A Pod's `status`.

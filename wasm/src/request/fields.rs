@@ -1,12 +1,17 @@
 //! Reading a body field by field, keeping every problem.
 //!
-//! Invariant: a reader returns `None` only after it has added a problem, so that `finish` has
-//! either a value or something to say.
+//! Invariant: a reader returns `None` only after it has added a problem, and `finish` gives nothing
+//! back after one. So what stands for a `None` until then never leaves.
 
 use crate::text;
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use std::fmt;
 
 /// What is wrong with a field, for programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -76,11 +81,11 @@ impl Problem {
         Self::saying(field, code, what)
     }
 
-    fn saying(field: &str, code: ProblemCode, what: impl fmt::Display) -> Self {
+    fn saying(field: &str, code: ProblemCode, what: &str) -> Self {
         Self {
             field: field.to_owned(),
             code,
-            message: format!("`{field}` {what}"),
+            message: text::joined(&["`", field, "` ", what], ""),
         }
     }
 
@@ -105,6 +110,11 @@ impl fmt::Display for Problem {
 pub struct Note(String);
 
 impl Note {
+    /// Stands for a note that nobody has written yet, or not so that it can be read.
+    pub(crate) fn unwritten() -> Self {
+        Self("-".to_owned())
+    }
+
     /// The text.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -148,10 +158,11 @@ impl<'a> Fields<'a> {
     }
 
     /// The value, unless something was wrong anywhere.
-    pub(super) fn finish<T>(self, value: Option<T>) -> Result<T, Vec<Problem>> {
-        match value {
-            Some(value) if self.problems.is_empty() => Ok(value),
-            Some(_) | None => Err(self.problems),
+    pub(super) fn finish<T>(self, value: T) -> Result<T, Vec<Problem>> {
+        if self.problems.is_empty() {
+            Ok(value)
+        } else {
+            Err(self.problems)
         }
     }
 
@@ -167,7 +178,7 @@ impl<'a> Fields<'a> {
 
     fn too_long<T>(&mut self, field: &str, max: usize) -> Option<T> {
         let what = format!("may have {max} characters at most");
-        self.push(Some(Problem::saying(field, ProblemCode::TooLong, what)));
+        self.push(Some(Problem::saying(field, ProblemCode::TooLong, &what)));
         None
     }
 
@@ -236,11 +247,11 @@ impl<'a> Fields<'a> {
     fn not_one_of<T>(&mut self, field: &str, texts: &[String]) -> Option<T> {
         let what = match texts {
             [all @ .., last] if !all.is_empty() => {
-                format!("must be {} or {last}", all.join(", "))
+                format!("must be {} or {last}", text::joined(all, ", "))
             }
-            _ => format!("must be {}", texts.concat()),
+            _ => format!("must be {}", text::joined(texts, "")),
         };
-        self.push(Some(Problem::saying(field, ProblemCode::NotOneOf, what)));
+        self.push(Some(Problem::saying(field, ProblemCode::NotOneOf, &what)));
         None
     }
 

@@ -6,6 +6,7 @@
 
 use crate::reason::EndReason;
 use crate::session::{ReviewState, Session, SessionId, State, UserRef};
+use alloc::string::{String, ToString};
 use jiff::Timestamp;
 
 /// A new row (S-3: an id that is taken is drawn again).
@@ -96,6 +97,14 @@ impl End {
     /// Whether the session had been opened, so that the cluster has something to clean up.
     pub fn was_opened(&self) -> bool {
         self.from == State::Active
+    }
+
+    /// Writes it to a row that it was made from, so that its condition holds.
+    pub(super) fn write(self, row: &mut Session) {
+        row.state = State::Ended;
+        row.ended_at = Some(self.at);
+        row.end_reason = Some(self.reason.to_string());
+        row.ended_by = self.by;
     }
 }
 
@@ -190,12 +199,7 @@ impl Claim {
                 row.extended_at = Some(claim.extended_at);
                 row.expires_at = claim.expires_at;
             }
-            Self::End(claim) => {
-                row.state = State::Ended;
-                row.ended_at = Some(claim.at);
-                row.end_reason = Some(claim.reason.to_string());
-                row.ended_by = claim.by;
-            }
+            Self::End(claim) => claim.write(row),
             Self::Review(claim) => {
                 row.review_state = Some(ReviewState::Done);
                 row.reviewed_by = Some(claim.reviewer);

@@ -5,6 +5,8 @@ use crate::access;
 use crate::request::SessionRequest;
 use crate::session::{Actor, Permission, ReviewState, Session, SessionId, State, Tier};
 use crate::settings::{APPROVAL_WINDOW, later, stored};
+use alloc::string::String;
+use alloc::vec::Vec;
 use jiff::Timestamp;
 
 /// What is decided about a request before its row is made: by `tier_for`, and from the pod.

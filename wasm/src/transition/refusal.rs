@@ -3,7 +3,9 @@
 use crate::reason::EndReason;
 use crate::request::Problem;
 use crate::session::{Permission, SessionId, State, UserRef};
+use crate::time::text;
 use crate::transition::Event;
+use alloc::string::String;
 use jiff::Timestamp;
 
 /// What kind of refusal it is; each answers with one status (S-11).
@@ -61,9 +63,9 @@ pub enum Refusal {
     SensitiveRecording { user: UserRef },
     #[error("this session is {}, so nobody can {} it", state_name(*.state), event.verb())]
     WrongState { state: State, event: Event },
-    #[error("{} at {at}; ask again", deadline_text(*.state))]
+    #[error("{} at {}; ask again", deadline_text(*.state), text(*.at))]
     PastDeadline { state: State, at: Timestamp },
-    #[error("the deadline of this session is {at}, and it has not passed")]
+    #[error("the deadline of this session is {}, and it has not passed", text(*.at))]
     NotDue { at: Timestamp },
     #[error("this session was extended already, and it can be extended once")]
     AlreadyExtended,
@@ -79,7 +81,7 @@ pub enum Refusal {
     NotAttachable { state: State },
     #[error("the terminal of this session is not in this process; reload to see what became of it")]
     NotHere,
-    #[error("the time of this session was over at {at}")]
+    #[error("the time of this session was over at {}", text(*.at))]
     TerminalOver { at: Timestamp },
 }
 
