@@ -1,6 +1,6 @@
 //! The rendered policies on a real API server (P-10): every case as the real request, by the one
 //! who would send it. Flight as it is rendered; Ground as Kyverno compiles it, without Kyverno and
-//! (`real_kyverno`) with it.
+//! (`real_kyverno`) with it. What is refused is refused in the very words of `policies eval` (P-6).
 //!
 //! Runs on the cluster whose folder `BREAKGLASS_TEST_CLUSTER` names (`cargo xtask cluster up DIR`).
 //! A run without a cluster fails, unless `BREAKGLASS_SKIP` names `cluster`. The policies are taken
@@ -23,16 +23,36 @@ use breakglass_tests::policy_cases::{Actor, Case, Expected, all};
 use breakglass_tests::{cli, root};
 use decisions::session::Tier;
 use http::Method;
+use policies::eval::{Decision, PolicySet, Request};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use world::{BACKEND, NATIVE, World};
 
+/// What the engine says of a case, whole; `None` where it lets the request through.
+fn evaluated(offline: &PolicySet, case: &Case) -> Option<String> {
+    let request = case.request(BACKEND).expect("a request");
+    let judgement = offline.judge(&Request::from_json(&request).expect("a request"), None);
+    match (judgement.denial(), judgement.decision()) {
+        (Some((verdict, denial)), _) => {
+            Some(format!("{}: {}", denial.reason, verdict.told(denial)))
+        }
+        (None, Decision::Allowed) => None,
+        (None, Decision::Denied | Decision::Undecided) => Some("undecided".to_owned()),
+    }
+}
+
 /// What came of one case; `None` where it is as expected.
-async fn judged(world: &World, case: &Case) -> Option<String> {
+async fn judged(world: &World, offline: &PolicySet, case: &Case) -> Option<String> {
     let (status, answer) = world.send_case(case).await;
     let message = answer["message"].as_str().unwrap_or_default();
-    let by_policy = message.contains("ValidatingAdmissionPolicy '");
+    // Before it stands which object of which resource is refused.
+    let by_policy = message.find("ValidatingAdmissionPolicy '");
+    let said = by_policy.map(|at| {
+        let reason = answer["reason"].as_str().unwrap_or_default();
+        format!("{reason}: {}", &message[at..])
+    });
+    let by_policy = by_policy.is_some();
     let right = match &case.expected {
         // A connection that is let through fails later, for want of an upgrade or a node.
         Expected::Allowed => !by_policy && (status < 300 || World::connects(case)),
@@ -44,10 +64,13 @@ async fn judged(world: &World, case: &Case) -> Option<String> {
         }
         Expected::Refused(expected) => !by_policy && status == *expected,
     };
+    // What the API's own validation refuses, no policy is asked about.
+    let alone = matches!(case.expected, Expected::Refused(_));
+    let evaluated = evaluated(offline, case).filter(|_| !alone);
     let policy = &case.policy;
-    (!right).then(|| {
+    (!right || said != evaluated).then(|| {
         format!(
-            "{policy}: {}\n   wanted {:?}\n   got {status} {message}",
+            "{policy}: {}\n   wanted {:?}\n   evaluated {evaluated:?}\n   got {status} {message}",
             case.name, case.expected
         )
     })
@@ -66,9 +89,10 @@ async fn every_case(tier: Tier) {
     let cases = cases_of(tier);
     let world = world.furnished(&cases).await;
     world.apply(tier).await;
+    let offline = world::offline(tier);
     let mut wrong = Vec::new();
     for case in &cases {
-        wrong.extend(judged(&world, case).await);
+        wrong.extend(judged(&world, &offline, case).await);
     }
     wrong.extend(generated(&world, tier).await);
     world.take_away().await;

@@ -1,6 +1,9 @@
 //! The fence on the cluster: applied, waited for, taken away.
 
 use super::*;
+use policies::cel::KubernetesVersion;
+use policies::eval::PolicySet;
+use policies::model::{Document, Policy, PolicyKind};
 
 impl World {
     /// PolicyExceptions of both kinds, in any form: Kyverno's own check is not what is tested.
@@ -152,6 +155,19 @@ fn ours(list: &Value) -> impl Iterator<Item = &Value> {
         let name = item["metadata"]["name"].as_str().unwrap_or_default();
         name.starts_with("tower-breakglass-") || name.starts_with("vpol-tower-breakglass-")
     })
+}
+
+/// The same policies and bindings, to be judged without the API server: those that expressions
+/// alone decide.
+pub(crate) fn offline(tier: Tier) -> PolicySet {
+    let files = render_fence(&fence(tier));
+    let read = |text: &str| Policy::parse_all("rendered", text.as_bytes()).expect("a file");
+    let documents = files.iter().flat_map(|file| read(&file.text));
+    let judged = documents.filter(|document| match document {
+        Document::Policy(policy) => policy.kind != PolicyKind::ImageValidatingPolicy,
+        Document::Binding(_) | Document::Exception(_) | Document::Unknown(_) => true,
+    });
+    PolicySet::new(judged, KubernetesVersion::NEWEST).expect("policies")
 }
 
 fn fence(tier: Tier) -> FenceConfig {

@@ -70,8 +70,9 @@ async fn p_10_every_case_on_ground() {
     // What Kyverno has made is, field by field, what the proofs and the preflight take it for.
     let (_, said) = rendering.diff("real");
     let mut wrong = Vec::new();
+    let offline = crate::world::offline(Tier::Ground);
     for case in &cases {
-        wrong.extend(judged(&world, case).await);
+        wrong.extend(judged(&world, &offline, case).await);
     }
     world.take_away().await;
     assert!(says_nothing(&said), "{said:#?}");

@@ -23,6 +23,8 @@ use std::time::Duration;
 
 mod fence;
 
+pub(crate) use fence::offline;
+
 /// Break-glass of the cases: an account of its own, so that the sidecar's rights stay as they are.
 pub(crate) const BACKEND: &str = "system:serviceaccount:breakglass-cases:backend";
 const NAMESPACE: &str = "breakglass-cases";
