@@ -2,7 +2,12 @@
 //!
 //! Invariant: policies are compared one by one, in verdict and in words; a difference counts as
 //! declared only where Flight refuses in the declared clause's own words, or by the declared
-//! policy, and Ground does not.
+//! policy, and Ground does not. On the cases the judgements are compared, on the bounded domain
+//! each condition and rule.
+
+mod domain;
+
+pub use domain::{Bounded, on_the_domain};
 
 use crate::eval::{Judgement, Outcome, PolicySet, Request, Verdict};
 use crate::fence::{FlightOnly, GENERATED_PREFIX, PREFIX};
@@ -84,6 +89,16 @@ fn told(verdict: &Verdict) -> Option<&str> {
         Outcome::Undecided(why) => Some(why),
         Outcome::NotMatched(_) | Outcome::Skipped(_) | Outcome::Allowed | Outcome::Noted(_) => None,
     }
+}
+
+/// The declared clause that a message is of.
+fn clause_of(declared: &[FlightOnly], of: &str, message: &str) -> Option<usize> {
+    declared.iter().position(|one| match one {
+        FlightOnly::Clause { policy, text, .. } => {
+            *policy == of && !message.is_empty() && text.contains(message)
+        }
+        FlightOnly::Policy { .. } => false,
+    })
 }
 
 fn difference(flight: &Verdict, ground: Option<&Verdict>, declared: &[FlightOnly]) -> Difference {

@@ -26,8 +26,10 @@ mod trial;
 )]
 mod tests;
 
+pub(crate) use cases::list;
 pub use cases::{Case, Refusal};
 pub use program::{Program, ProgramError};
+pub(crate) use request::content;
 pub use request::{Request, RequestError};
 pub(crate) use trial::{Change, Trial};
 

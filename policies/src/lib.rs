@@ -6,6 +6,7 @@
 //! one.
 #![forbid(unsafe_code)]
 
+mod bounded;
 pub mod cel;
 pub mod compare;
 pub mod equivalence;
@@ -21,6 +22,7 @@ pub mod model;
 pub mod mutate;
 pub mod never_errors;
 pub mod preflight;
+pub mod progress;
 pub mod render;
 pub mod source;
 mod template;

@@ -44,6 +44,7 @@ mod walk;
 mod tests;
 
 pub use output::{Format, format};
+pub(crate) use resources::always_there;
 pub use rules::{Rule, Severity};
 
 use crate::cel::KubernetesVersion;

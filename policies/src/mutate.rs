@@ -7,14 +7,18 @@
 
 mod matching;
 mod operators;
+mod output;
 mod regex;
 
 #[cfg(test)]
 mod tests;
 
+pub use output::{as_json, as_text};
+
 use crate::cel::{KubernetesVersion, ast::Node, parse};
-use crate::eval::{Case, Change, ProgramError, Trial};
+use crate::eval::{Case, Change, ProgramError, RequestError, Trial, content, list};
 use crate::model::{Policy, PolicyKind};
+use crate::progress::Progress;
 use crate::source::Spanned;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -62,17 +66,6 @@ pub struct Equivalent {
     pub reason: String,
 }
 
-/// What is told after each mutant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Progress<'a> {
-    /// The policy.
-    pub policy: &'a str,
-    /// Its mutants so far.
-    pub done: usize,
-    /// All its mutants.
-    pub of: usize,
-}
-
 /// What came of all mutants.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Score {
@@ -93,6 +86,13 @@ impl Score {
     #[must_use]
     pub fn mutants(&self) -> usize {
         self.killed.len() + self.survivors.len()
+    }
+
+    /// How many of the survivors are listed.
+    #[must_use]
+    pub fn listed(&self, listed: &[Equivalent]) -> usize {
+        let ids: BTreeSet<Id> = listed.iter().map(Equivalent::id).collect();
+        self.survivors.intersection(&ids).count()
     }
 
     /// What is wrong, in the light of the list of equivalents: survivors that are not listed,
@@ -126,6 +126,19 @@ impl Score {
 }
 
 impl Equivalent {
+    /// Reads a file: a list of `policy`, `place`, `operator`, `change` and `reason`.
+    ///
+    /// # Errors
+    ///
+    /// [`RequestError`]: the file is none of this form; no entry was taken.
+    pub fn parse_all(file: &str, bytes: &[u8]) -> Result<Vec<Self>, RequestError> {
+        let entries = list(file, bytes)?.into_iter().enumerate();
+        let entry = |(at, entry)| {
+            serde_json::from_value(entry).map_err(|error| content(file, &format!("{at}: {error}")))
+        };
+        entries.map(entry).collect()
+    }
+
     fn id(&self) -> Id {
         Id {
             policy: self.policy.clone(),

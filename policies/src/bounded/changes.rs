@@ -1,10 +1,11 @@
 //! The requests that are tried: the cases', each with one or two changes.
 //!
 //! Invariant: no change takes away what the API requires, and none sets null where the API server
-//! writes none. The two tables were written by hand from the API's types; a wrong entry hides an
-//! error.
+//! writes none. The tables here and the linter's were written by hand from the API's types; a
+//! wrong entry hides an error.
 
 use super::reads::{Path, Step};
+use crate::lint::always_there;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -34,13 +35,72 @@ const REQUIRED: &[(&str, &str)] = &[
 ];
 const NAMED: &str = "validation wants a name";
 
-/// The one resource here whose `spec` may be missing: a CustomResourceDefinition's.
+/// The one resource of the fence whose `spec` may be missing: a CustomResourceDefinition's.
 const NO_SPEC: &str = "policyexceptions";
 
+/// What counts as always there, once its parent is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Required {
+    /// As little as can be: the fence's own kinds, by the table here.
+    Least,
+    /// By the linter's table too (P-5): what validation, defaults and admission see to, of the
+    /// kinds that it knows.
+    Known,
+}
+
+/// What a request is about.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct About {
+    pub(super) operation: String,
+    pub(super) resource: String,
+    pub(super) sub_resource: String,
+}
+
+impl About {
+    pub(super) fn of(seen: &Value) -> Self {
+        let request = &seen["request"];
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        Self {
+            operation: text(&request["operation"]),
+            resource: text(&request["resource"]["resource"]),
+            sub_resource: text(&request["subResource"]),
+        }
+    }
+
+    /// Whether what stands at the pattern below the root always does.
+    fn requires(&self, required: Required, root: &str, pattern: &str) -> bool {
+        let ours = REQUIRED.iter().any(|(of, _)| *of == pattern);
+        match required {
+            Required::Least => ours && !(self.resource == NO_SPEC && pattern == "spec"),
+            Required::Known => {
+                let (resource, sub) = (self.resource.as_str(), self.sub_resource.as_str());
+                let always = |pattern| always_there(&self.operation, resource, sub, root, pattern);
+                // `spec` is none of an object of a kind that the linter does not know.
+                always(pattern) || ours && (root == "request" || always("spec"))
+            }
+        }
+    }
+}
+
+impl fmt::Display for About {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            operation,
+            resource,
+            sub_resource,
+        } = self;
+        match sub_resource.as_str() {
+            "" => write!(f, "{operation} {resource}"),
+            sub => write!(f, "{operation} {resource}/{sub}"),
+        }
+    }
+}
+
 /// Where null may stand, and why. Every other field that the policies read is written with
-/// `omitempty`, which leaves null out, or is a struct, or may not be null by its schema.
+/// `omitempty`, which leaves null out, or is a struct, or may not be null by its schema. In a pod
+/// or in the template of one.
 const NULLABLE: &[(&str, &str)] = &[(
-    "spec.volumes[*].projected.sources",
+    "volumes[*].projected.sources",
     "a list written without `omitempty`, and validation takes an empty one",
 )];
 
@@ -116,16 +176,24 @@ impl fmt::Display for Deviation {
 }
 
 /// What stands at a path in the cases: the largest of each.
-#[derive(Debug, Default)]
-pub(super) struct Samples(BTreeMap<Path, Value>);
+#[derive(Debug)]
+pub(super) struct Samples {
+    required: Required,
+    of: BTreeMap<Path, Value>,
+}
 
 impl Samples {
+    pub(super) fn new(required: Required) -> Self {
+        let of = BTreeMap::new();
+        Self { required, of }
+    }
+
     pub(super) fn add(&mut self, seen: &Value, path: &Path) {
         for place in located(seen, path) {
             let Some(value) = found(seen, &place).filter(|value| !value.is_null()) else {
                 continue;
             };
-            let sample = self.0.entry(path.clone()).or_insert(Value::Null);
+            let sample = self.of.entry(path.clone()).or_insert(Value::Null);
             if sample.is_null() || value.to_string().len() > sample.to_string().len() {
                 *sample = value.clone();
             }
@@ -143,9 +211,9 @@ impl Samples {
             };
             let mut twin = vec![Step::Field(other.to_owned())];
             twin.extend_from_slice(rest);
-            self.0.get(&twin)
+            self.of.get(&twin)
         };
-        self.0.get(path).or_else(twin)
+        self.of.get(path).or_else(twin)
     }
 
     pub(super) fn has(&self, path: &Path) -> bool {
@@ -174,11 +242,9 @@ impl Samples {
     }
 
     /// The changes of a request at a path.
-    pub(super) fn deviations(&self, seen: &Value, path: &Path) -> Vec<Deviation> {
-        let pattern = pattern(path);
-        let custom = seen["request"]["resource"]["resource"] == NO_SPEC;
-        let required =
-            REQUIRED.iter().any(|(of, _)| *of == pattern) && !(custom && pattern == "spec");
+    pub(super) fn deviations(&self, about: &About, seen: &Value, path: &Path) -> Vec<Deviation> {
+        let (root, pattern) = (root(path), pattern(path));
+        let required = about.requires(self.required, root, &pattern);
         let mut made = Vec::new();
         for at in located(seen, path) {
             let now = found(seen, &at);
@@ -193,7 +259,7 @@ impl Samples {
             };
             // Which objects a request has, its operation says. No namespace has none.
             if path.len() == 1 {
-                if now.is_some() && path == &[Step::Field("namespaceObject".to_owned())] {
+                if now.is_some() && root == "namespaceObject" {
                     push(Some(Value::Null));
                 }
                 continue;
@@ -201,13 +267,13 @@ impl Samples {
             if !required && path.last() != Some(&Step::Each) {
                 push(None);
             }
-            if nullable(&pattern) {
+            if NULLABLE.iter().any(|(of, _)| pattern.ends_with(of)) {
                 push(Some(Value::Null));
             }
             if now.is_none() {
                 push(Some(kind.clone()));
             }
-            self.other_values(path, &pattern, kind)
+            self.other_values(about, path, kind)
                 .into_iter()
                 .for_each(|new| push(Some(new)));
         }
@@ -215,17 +281,21 @@ impl Samples {
     }
 
     /// The empty value of a kind, and those that policies trip over.
-    fn other_values(&self, path: &Path, pattern: &str, kind: &Value) -> Vec<Value> {
+    fn other_values(&self, about: &About, path: &Path, kind: &Value) -> Vec<Value> {
+        let pattern = pattern(path);
         match kind {
-            Value::Object(_) => vec![least(pattern)],
+            Value::Object(_) => vec![self.least(about, root(path), &pattern, kind)],
             Value::Array(items) => {
                 let mut each = path.clone();
                 each.push(Step::Each);
                 let element = match items.first().or_else(|| self.of(&each)) {
                     Some(Value::String(_)) => json!(""),
-                    _ => least(&format!("{pattern}[*]")),
+                    Some(sample) => self.least(about, root(path), &format!("{pattern}[*]"), sample),
+                    None => json!({}),
                 };
-                let emptied = (pattern != "spec.containers").then(|| json!([]));
+                // Of pods' lists this one is never empty.
+                let never_empty = pattern == "containers" || pattern.ends_with(".containers");
+                let emptied = (!never_empty).then(|| json!([]));
                 emptied.into_iter().chain([json!([element])]).collect()
             }
             // No label's value, and nothing that a regular expression of ours takes.
@@ -235,27 +305,33 @@ impl Samples {
             Value::Null => Vec::new(),
         }
     }
-}
 
-fn nullable(pattern: &str) -> bool {
-    NULLABLE.iter().any(|(of, _)| *of == pattern)
-}
-
-/// An object with nothing but what is required in it.
-fn least(pattern: &str) -> Value {
-    let mut fields = Map::new();
-    for (of, _) in REQUIRED {
-        let Some((parent, field)) = of.rsplit_once('.').filter(|(parent, _)| *parent == pattern)
-        else {
-            continue;
-        };
-        let value = match field {
-            "containers" => json!([least(&format!("{parent}.containers[*]"))]),
-            _ => json!("x"),
-        };
-        fields.insert(field.to_owned(), value);
+    /// Of a sample nothing but what is required.
+    fn least(&self, about: &About, root: &str, pattern: &str, sample: &Value) -> Value {
+        match sample {
+            Value::Object(fields) => {
+                let mut kept = Map::new();
+                for (field, value) in fields {
+                    let below = match pattern {
+                        "" => field.clone(),
+                        above => format!("{above}.{field}"),
+                    };
+                    if about.requires(self.required, root, &below) {
+                        kept.insert(field.clone(), self.least(about, root, &below, value));
+                    }
+                }
+                Value::Object(kept)
+            }
+            Value::Array(items) => {
+                let each = format!("{pattern}[*]");
+                let first = items.iter().take(1);
+                first
+                    .map(|item| self.least(about, root, &each, item))
+                    .collect()
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => sample.clone(),
+        }
     }
-    Value::Object(fields)
 }
 
 /// As the tables write it: without the root.
@@ -274,13 +350,19 @@ fn pattern(path: &Path) -> String {
     text
 }
 
-/// A path, as it is told.
-pub(super) fn words(path: &Path) -> String {
-    let root = match path.first() {
+fn root(path: &Path) -> &str {
+    match path.first() {
         Some(Step::Field(root)) => root,
         Some(Step::Each) | None => "",
-    };
-    format!("{root}.{}", pattern(path))
+    }
+}
+
+/// A path, as it is told.
+pub(super) fn words(path: &Path) -> String {
+    match (root(path), pattern(path).as_str()) {
+        (root, "") => root.to_owned(),
+        (root, below) => format!("{root}.{below}"),
+    }
 }
 
 /// Every place that a path means in a request; the last field need not be there.

@@ -9,21 +9,21 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// One step of a path. Every path begins with the field `object`, `request` …
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Step {
+pub(crate) enum Step {
     /// A field, or a key that is written out.
     Field(String),
     /// Every element of a list, or every value of a map.
     Each,
 }
 
-pub(super) type Path = Vec<Step>;
+pub(crate) type Path = Vec<Step>;
 
 /// The names that an expression finds a request under.
 pub(super) const ROOTS: [&str; 4] = ["object", "oldObject", "request", "namespaceObject"];
 
 /// The paths that are read.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Reads {
+pub(crate) struct Reads {
     /// With those above them.
     pub(super) paths: BTreeSet<Path>,
     /// Those whose value counts, and not only what is found below it.
@@ -37,6 +37,13 @@ impl Reads {
         self.paths.extend(other.paths.iter().cloned());
         self.whole.extend(other.whole.iter().cloned());
         self.variables.extend(other.variables.iter().cloned());
+    }
+
+    /// What is read by either.
+    pub(crate) fn and(&self, other: &Self) -> Self {
+        let mut both = self.clone();
+        both.add(other);
+        both
     }
 
     /// The part of a request that the expression sees.

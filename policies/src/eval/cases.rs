@@ -1,6 +1,6 @@
 //! Cases: requests, and what must become of them.
 
-use super::{Request, RequestError};
+use super::{Request, RequestError, content};
 use crate::source;
 use serde_json::Value;
 
@@ -32,22 +32,11 @@ impl Case {
     ///
     /// [`RequestError`]: the file is none of this form; no case was taken.
     pub fn parse_all(file: &str, bytes: &[u8]) -> Result<Vec<Self>, RequestError> {
-        let bad = |what: String| RequestError::Content {
-            file: file.to_owned(),
-            what,
+        let cases = list(file, bytes)?.into_iter().enumerate();
+        let case = |(at, case): (usize, Value)| {
+            Self::from_json(&case).map_err(|why| content(file, &format!("case {at}: {why}")))
         };
-        let nodes = source::read(file, bytes)?;
-        let [node] = nodes.as_slice() else {
-            return Err(bad("one list of cases is wanted".to_owned()));
-        };
-        let json = node.to_json();
-        let list = json
-            .as_array()
-            .ok_or_else(|| bad("a list of cases is wanted".to_owned()))?;
-        list.iter()
-            .enumerate()
-            .map(|(at, case)| Self::from_json(case).map_err(|why| bad(format!("case {at}: {why}"))))
-            .collect()
+        cases.map(case).collect()
     }
 
     fn from_json(case: &Value) -> Result<Self, String> {
@@ -75,4 +64,16 @@ impl Case {
             denied,
         })
     }
+}
+
+/// The one list that a file holds.
+pub(crate) fn list(file: &str, bytes: &[u8]) -> Result<Vec<Value>, RequestError> {
+    let nodes = source::read(file, bytes)?;
+    let [node] = nodes.as_slice() else {
+        return Err(content(file, "one list is wanted"));
+    };
+    let Value::Array(entries) = node.to_json() else {
+        return Err(content(file, "a list is wanted"));
+    };
+    Ok(entries)
 }

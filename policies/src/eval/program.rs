@@ -144,6 +144,11 @@ impl Program {
         Ok(program)
     }
 
+    /// Whether what cannot be evaluated is refused.
+    pub(crate) fn fails_closed(&self) -> bool {
+        self.fails_closed
+    }
+
     /// Whether a request is the policy's business, as far as is known.
     pub(crate) fn matches(&self, request: &Request) -> bool {
         !matches!(self.matcher.matches(request, false), Matched::No(_))

@@ -145,7 +145,7 @@ impl Request {
     }
 }
 
-fn content(file: &str, what: &str) -> RequestError {
+pub(crate) fn content(file: &str, what: &str) -> RequestError {
     RequestError::Content {
         file: file.to_owned(),
         what: what.to_owned(),

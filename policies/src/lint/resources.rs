@@ -2,6 +2,7 @@
 
 use super::expressions::Trees;
 use super::facts::Case;
+use super::paths::{Path, Root, Step};
 use super::{Findings, Rule, Severity, required};
 use crate::cel::ast::{Kind, Node};
 use crate::model::{MatchConstraints, Policy, PolicyKind, ResourceRule};
@@ -105,6 +106,37 @@ fn of_resource(name: &str, rule: &ResourceRule, operation: &str) -> Vec<Case> {
         cases.push(unknown(wanted, sub, operation));
     }
     cases
+}
+
+/// Whether a field is there in every request about a resource, once its parent is: for who
+/// enumerates requests (P-4). Of a kind that is not in the table, what every object has.
+pub(crate) fn always_there(
+    operation: &str,
+    resource: &str,
+    sub_resource: &str,
+    root: &str,
+    pattern: &str,
+) -> bool {
+    let name = match sub_resource {
+        "" => resource.to_owned(),
+        sub => format!("{resource}/{sub}"),
+    };
+    let case = Case {
+        operation: operation.to_owned(),
+        kind: required::resource(&name)
+            .map_or("?", |known| known.kind)
+            .to_owned(),
+        resource: resource.to_owned(),
+        sub_resource: sub_resource.to_owned(),
+    };
+    let root = match root {
+        "object" => Root::Object,
+        "oldObject" => Root::OldObject,
+        "namespaceObject" => Root::Namespace,
+        _ => Root::Request,
+    };
+    let steps = vec![Step::Field(pattern.to_owned())];
+    required::always(&case, &Path { root, steps })
 }
 
 fn connects(sub: &str) -> bool {

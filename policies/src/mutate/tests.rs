@@ -206,3 +206,35 @@ fn the_unchanged_policy_decides_as_the_judge_does() {
         }
     }
 }
+
+#[test]
+fn the_survivors_of_an_answer_are_entries_of_a_list_once_they_have_a_reason() {
+    let cases = [case("a pod", &pod(&json!({ "a": 1 })), false)];
+    let found = score(&[policy("object.spec.a == 1")], VERSION, &cases, |_| {}).expect("a score");
+    let json = as_json(&found, &[]);
+    assert_eq!(json["mutants"], found.mutants());
+    assert_eq!(json["killed"], found.killed.len());
+    let mut survivors = json["survivors"].clone();
+    let entries = survivors.as_array_mut().expect("survivors");
+    assert!(!entries.is_empty() && !found.killed.is_empty(), "{json}");
+    for entry in entries {
+        entry["reason"] = json!("because");
+    }
+    let list = survivors.to_string();
+    let listed = Equivalent::parse_all("list", list.as_bytes()).expect("a list");
+    assert_eq!(found.problems(&listed), Vec::<String>::new());
+    assert_eq!(
+        as_json(&found, &listed)["survivors"][0]["reason"],
+        "because"
+    );
+    let (without, with) = (as_text(&found, &[]), as_text(&found, &listed));
+    assert!(without.contains("0 of them listed\n"), "{without}");
+    assert!(without.contains("\nsurvives: p: "), "{without}");
+    assert!(!with.contains("survives: "), "{with}");
+    for bad in ["a: 1", "[{policy: p}]", "[1]", "["] {
+        assert!(
+            Equivalent::parse_all("list", bad.as_bytes()).is_err(),
+            "{bad}"
+        );
+    }
+}

@@ -70,6 +70,13 @@ pub(crate) fn policies(tier: Tier) -> Vec<Policy> {
     .collect()
 }
 
+/// Those that expressions alone decide.
+pub(crate) fn by_expressions(tier: Tier) -> Vec<Policy> {
+    let mut all = policies(tier);
+    all.retain(|policy| policy.kind != PolicyKind::ImageValidatingPolicy);
+    all
+}
+
 /// Every case of the tier, less those that the API's own validation ends before any policy.
 pub(crate) fn cases(tier: Tier) -> Vec<Case> {
     let mut all = policy_cases::all(&root(), BACKEND).expect("cases");
