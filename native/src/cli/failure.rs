@@ -26,7 +26,7 @@ pub(super) enum Failure {
 }
 
 impl Failure {
-    fn code(&self) -> u8 {
+    pub(super) fn code(&self) -> u8 {
         match self {
             Self::Local(_) => 1,
             Self::Usage(_) => 2,

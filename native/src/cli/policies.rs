@@ -1,9 +1,15 @@
-//! `breakglass policies …`: the toolkit around the clusters' fences (P-2, P-5, P-6).
+//! `breakglass policies …`: the toolkit around the clusters' fences (P-2, P-4, P-5, P-6, P-9).
 
 mod diff;
 mod eval;
+mod files;
 mod lint;
+mod mutate;
+mod never_errors;
 mod render;
+
+#[cfg(test)]
+mod tests;
 
 use super::failure::Failure;
 use clap::Subcommand;
@@ -18,6 +24,10 @@ pub(super) enum PoliciesCommand {
     Eval(eval::EvalOptions),
     /// Says what is wrong with policies; exit 0 no error, 1 errors found, 2 a file was not read
     Lint(lint::LintOptions),
+    /// Tries every expression on what cases span; exit 0 none fails, 1 one fails, 2 not tried
+    NeverErrors(never_errors::NeverErrors),
+    /// Changes policies a little; exit 0 the cases notice, 1 they do not, 2 not tried
+    Mutate(mutate::Mutate),
 }
 
 /// Runs the command that the arguments name.
@@ -27,5 +37,7 @@ pub(super) fn run(command: PoliciesCommand) -> Result<(), Failure> {
         PoliciesCommand::Diff(arguments) => super::serve::in_runtime(diff::run(arguments)),
         PoliciesCommand::Eval(options) => eval::run(&options),
         PoliciesCommand::Lint(options) => lint::run(&options),
+        PoliciesCommand::NeverErrors(options) => never_errors::run(&options),
+        PoliciesCommand::Mutate(options) => mutate::run(&options),
     }
 }

@@ -5,15 +5,12 @@
 
 use super::super::failure::Failure;
 use super::super::print;
+use super::files;
 use clap::{Args, ValueEnum};
 use policies::cel::KubernetesVersion;
 use policies::eval::{Decision, Denial, Judgement, Outcome, PolicySet, Request, Rule, Verdict};
-use policies::model::Policy;
-use policies::source::limits;
 use serde_json::{Value, json};
-use std::fs::File;
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 #[derive(Args)]
 pub(in crate::cli) struct EvalOptions {
@@ -27,7 +24,7 @@ pub(in crate::cli) struct EvalOptions {
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
     /// The release of Kubernetes whose expressions are meant, from 1.30 to 1.37
-    #[arg(long, default_value = "1.34", value_parser = release)]
+    #[arg(long, default_value = "1.34", value_parser = files::release)]
     kubernetes: KubernetesVersion,
 }
 
@@ -37,13 +34,6 @@ enum Format {
     Text,
     /// For programs
     Json,
-}
-
-fn release(text: &str) -> Result<KubernetesVersion, String> {
-    text.strip_prefix("1.")
-        .and_then(|minor| minor.parse().ok())
-        .and_then(KubernetesVersion::new)
-        .ok_or_else(|| "a release from 1.30 to 1.37 is wanted".to_owned())
 }
 
 pub(in crate::cli) fn run(options: &EvalOptions) -> Result<(), Failure> {
@@ -64,39 +54,15 @@ fn cannot(why: &str) -> Failure {
 }
 
 fn judged(options: &EvalOptions) -> Result<Judgement, Failure> {
-    let mut documents = Vec::new();
-    for path in &options.policy {
-        let (name, bytes) = read(path)?;
-        let parsed =
-            Policy::parse_all(&name, &bytes).map_err(|error| cannot(&error.to_string()))?;
-        documents.extend(parsed);
-    }
+    let documents = files::documents(&options.policy).map_err(|why| cannot(&why))?;
     let set = PolicySet::new(documents, options.kubernetes)
         .map_err(|error| cannot(&error.to_string()))?;
     if set.is_empty() {
         return Err(cannot("there is no policy in these files"));
     }
-    let (name, bytes) = read(&options.request)?;
+    let (name, bytes) = files::read(&options.request).map_err(|why| cannot(&why))?;
     let request = Request::parse(&name, &bytes).map_err(|error| cannot(&error.to_string()))?;
     Ok(set.judge(&request, None))
-}
-
-/// A file's name and content, or one byte more than is taken.
-fn read(path: &Path) -> Result<(String, Vec<u8>), Failure> {
-    let name = path.display().to_string();
-    let failed = |error: std::io::Error| cannot(&format!("cannot read `{name}`: {error}"));
-    let mut source: Box<dyn Read> = match path == Path::new("-") {
-        true => Box::new(std::io::stdin().lock()),
-        false => Box::new(File::open(path).map_err(failed)?),
-    };
-    let mut bytes = Vec::new();
-    let most = limits::BYTES as u64 + 1;
-    source
-        .by_ref()
-        .take(most)
-        .read_to_end(&mut bytes)
-        .map_err(failed)?;
-    Ok((name, bytes))
 }
 
 fn word(decision: Decision) -> &'static str {

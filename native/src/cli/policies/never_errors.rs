@@ -1,0 +1,159 @@
+//! `breakglass policies never-errors`: no expression of anybody's policies fails on the requests
+//! that cases span (P-4).
+//!
+//! Invariant: exit 0 only where every policy was tried and nothing failed.
+
+use super::files;
+use crate::cli::failure::Failure;
+use crate::cli::{print, say};
+use clap::{Args, ValueEnum};
+use policies::cel::KubernetesVersion;
+use policies::never_errors::{Checked, Required, as_json, as_text, check};
+use policies::progress::Progress;
+use std::path::PathBuf;
+
+/// Expressions between two words of progress.
+const STEP: usize = 10;
+
+#[derive(Args)]
+pub(in crate::cli) struct NeverErrors {
+    /// Files of policies; other objects in them are left out
+    #[arg(long, required = true, num_args = 1.., value_name = "FILE")]
+    policy: Vec<PathBuf>,
+    /// Files of cases: requests like those that the policies are asked about
+    #[arg(long, required = true, num_args = 1.., value_name = "FILE")]
+    cases: Vec<PathBuf>,
+    /// Takes as little as can be for granted: not what validation and defaults see to either
+    #[arg(long)]
+    strict: bool,
+    /// How the answer is printed
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    /// The release of Kubernetes whose expressions are meant, from 1.30 to 1.37
+    #[arg(long, default_value = "1.34", value_parser = files::release)]
+    kubernetes: KubernetesVersion,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Format {
+    /// For people
+    Text,
+    /// For programs
+    Json,
+}
+
+/// Tries. Exit codes: 0 nothing fails, 1 an expression fails, 2 a policy was not tried.
+pub(in crate::cli) fn run(options: &NeverErrors) -> Result<(), Failure> {
+    let checked = checked(options)?;
+    print(&match options.format {
+        Format::Text => as_text(&checked),
+        Format::Json => format!("{:#}", as_json(&checked)),
+    })?;
+    if checked.iter().any(|one| !one.errors.is_empty()) {
+        return Err(Failure::Local("an expression fails".to_owned()));
+    }
+    match checked.iter().find(|one| one.bases == 0) {
+        Some(one) => Err(cannot(&format!("no case is about `{}`", one.policy))),
+        None => Ok(()),
+    }
+}
+
+fn cannot(why: &str) -> Failure {
+    Failure::Usage(format!("cannot say whether an expression fails: {why}"))
+}
+
+fn checked(options: &NeverErrors) -> Result<Vec<Checked>, Failure> {
+    let (policies, others) = files::policies(&options.policy).map_err(|why| cannot(&why))?;
+    for name in others {
+        say(&format!(
+            "`{name}` is not decided by expressions alone: left out"
+        ));
+    }
+    let cases = files::cases(&options.cases).map_err(|why| cannot(&why))?;
+    let required = match options.strict {
+        true => Required::Least,
+        false => Required::Known,
+    };
+    let tell = |progress: Progress<'_>| {
+        if progress.done.is_multiple_of(STEP) {
+            let Progress { policy, done, of } = progress;
+            say(&format!("`{policy}`: {done} of {of} expressions tried"));
+        }
+    };
+    policies
+        .iter()
+        .map(|policy| check(policy, options.kubernetes, required, &cases, tell))
+        .collect::<Result<_, _>>()
+        .map_err(|error| cannot(&error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{File, outcome};
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: NeverErrors,
+    }
+
+    fn exit(policy: &str, cases: &str, more: &[&str]) -> u8 {
+        let (policy, cases) = (File::of(policy), File::of(cases));
+        let named = ["x", "--policy", policy.name(), "--cases", cases.name()];
+        let line = Line::try_parse_from(named.iter().chain(more)).unwrap();
+        outcome(run(&line.options))
+    }
+
+    const POLICY: &str = r#"
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: owned}
+spec:
+  matchConstraints:
+    resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}]
+  validations:
+    - expression: has(object.metadata.labels) && object.metadata.labels['owner'] != ''
+"#;
+    const CASES: &str = "
+- name: an owned pod
+  request:
+    object: {apiVersion: v1, kind: Pod, metadata: {name: web, labels: {owner: alice}}}
+    userInfo: {username: alice}
+";
+
+    #[test]
+    fn each_answer_has_its_exit_code() {
+        let guarded = POLICY.replace("&& ", "&& 'owner' in object.metadata.labels && ");
+        assert_eq!(exit(&guarded, CASES, &[]), 0);
+        assert_eq!(exit(POLICY, CASES, &[]), 1);
+        assert_eq!(exit(POLICY, CASES, &["--format", "json"]), 1);
+        let named = guarded.replace(
+            "has(object.metadata.labels)",
+            "request.userInfo.username != 'x' && has(object.metadata.labels)",
+        );
+        assert_eq!(exit(&named, CASES, &[]), 0);
+        assert_eq!(exit(&named, CASES, &["--strict"]), 1);
+    }
+
+    #[test]
+    fn what_was_not_tried_never_holds() {
+        for (policy, cases) in [
+            (POLICY.replace("[pods]", "[secrets]"), CASES.to_owned()),
+            (POLICY.to_owned(), "a: 1".to_owned()),
+            (POLICY.to_owned(), "[]".to_owned()),
+            ("kind: Pod\napiVersion: v1".to_owned(), CASES.to_owned()),
+            ("[".to_owned(), CASES.to_owned()),
+            (
+                POLICY.replace(
+                    "spec:",
+                    "spec:\n  paramKind: {apiVersion: v1, kind: ConfigMap}",
+                ),
+                CASES.to_owned(),
+            ),
+        ] {
+            assert_eq!(exit(&policy, &cases, &[]), 2, "{policy} {cases}");
+        }
+    }
+}
