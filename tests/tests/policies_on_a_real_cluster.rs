@@ -16,6 +16,8 @@
 
 #[path = "policies_on_a_real_cluster/real_kyverno.rs"]
 mod real_kyverno;
+#[path = "policies_on_a_real_cluster/versions.rs"]
+mod versions;
 #[path = "policies_on_a_real_cluster/world.rs"]
 mod world;
 

@@ -1,7 +1,8 @@
 //! Whether a request is a policy's business at all.
 //!
 //! Invariant: resources are compared as the API server does: `pods` is not `pods/exec`. Selectors
-//! look at labels only, and an object without metadata has none to look at (§0.6).
+//! look at labels only, and an object without metadata has none to look at (§0.6). What the API
+//! server would convert to another version first (`matchPolicy: Equivalent`) is not known here.
 
 use super::Request;
 use crate::model::{MatchConstraints, ResourceRule};
@@ -67,6 +68,72 @@ impl Matcher {
             }
         }
         Matched::No("its `objectSelector` does not select the object".to_owned())
+    }
+
+    /// The same, but for what another version of the resource decides: the API server converts
+    /// the object to the version that a rule names, where it serves both, and goes on.
+    pub(super) fn matches_any_version(&self, request: &Request, all: bool) -> Matched {
+        let matched = self.matches(request, all);
+        let Some(constraints) = self.constraints.as_ref().filter(|all| is_equivalent(all)) else {
+            return matched;
+        };
+        let (rules, selected) = match &matched {
+            Matched::No(_) => (&constraints.resource_rules, true),
+            Matched::Yes => (&constraints.exclude_resource_rules, false),
+            Matched::Unknown(_) => return matched,
+        };
+        let others = rules.iter().flat_map(|rule| other_versions(rule, request));
+        let decides = |other: &Request| match self.matches(other, all) {
+            Matched::No(_) => !selected,
+            Matched::Yes | Matched::Unknown(_) => selected,
+        };
+        let Some(other) = others.into_iter().find(decides) else {
+            return matched;
+        };
+        Matched::Unknown(format!(
+            "by `matchPolicy: Equivalent` an API server that serves `{}` converts the object to \
+             it and asks its rule, which cannot be done here",
+            named(&other)
+        ))
+    }
+}
+
+fn is_equivalent(constraints: &MatchConstraints) -> bool {
+    let policy = constraints.match_policy.as_ref();
+    policy.is_none_or(|policy| policy.value == "Equivalent")
+}
+
+/// Events are in two groups; everything else that is the same resource is in one.
+const EVENTS: [&str; 2] = ["", "events.k8s.io"];
+
+/// The request as the rule would take it: of the same resource in another version.
+fn other_versions(rule: &ResourceRule, request: &Request) -> Vec<Request> {
+    let resource = |part| request.text(&["resource", part]).to_owned();
+    let (group, version) = (resource("group"), resource("version"));
+    let events = resource("resource") == "events" && EVENTS.contains(&group.as_str());
+    let own = [group.as_str()];
+    let groups: &[&str] = if events { &EVENTS } else { &own };
+    let mut others = Vec::new();
+    for other in groups {
+        for named in &rule.api_versions {
+            let named = match named.value.as_str() {
+                "*" => &version,
+                named => named,
+            };
+            if (*other, named) != (group.as_str(), version.as_str()) {
+                others.push(request.in_version(other, named));
+            }
+        }
+    }
+    others.retain(|other| rule_matches(rule, other));
+    others
+}
+
+fn named(request: &Request) -> String {
+    let resource = |part| request.text(&["resource", part]);
+    match resource("group") {
+        "" => format!("{} {}", resource("version"), resource("resource")),
+        group => format!("{group}/{} {}", resource("version"), resource("resource")),
     }
 }
 
@@ -181,4 +248,106 @@ fn selects(selector: &Value, labels: &Value) -> Option<bool> {
         };
     }
     Some(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Document, Policy};
+    use serde_json::json;
+
+    /// Whether a policy about these rules is asked about a request.
+    fn asked_about(constraints: &Value, request: &Value) -> Matched {
+        let policy = json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
+            "metadata": { "name": "p" }, "spec": { "matchConstraints": constraints },
+        });
+        let read = Policy::parse_all("p", policy.to_string().as_bytes()).unwrap();
+        let [Document::Policy(policy)] = read.as_slice() else {
+            panic!("a policy");
+        };
+        let matcher = Matcher::new(policy.match_constraints.as_ref());
+        matcher.matches_any_version(&Request::from_json(request).unwrap(), false)
+    }
+
+    /// The same, about autoscalers of a version.
+    fn asked(constraints: &Value, version: &str) -> Matched {
+        let object = json!({ "apiVersion": format!("autoscaling/{version}"),
+                             "kind": "HorizontalPodAutoscaler", "metadata": { "name": "x" } });
+        asked_about(constraints, &json!({ "object": object }))
+    }
+
+    fn rules(version: &str) -> Value {
+        json!([{ "apiGroups": ["autoscaling"], "apiVersions": [version], "operations": ["*"],
+                 "resources": ["horizontalpodautoscalers"] }])
+    }
+
+    #[track_caller]
+    fn unknown(matched: &Matched, words: &str) {
+        assert!(
+            matches!(matched, Matched::Unknown(why) if why.contains(words)),
+            "{matched:?}"
+        );
+    }
+
+    #[test]
+    fn another_version_of_the_resource_is_not_known_to_be_left_alone() {
+        let v1 = json!({ "resourceRules": rules("v1") });
+        assert_eq!(asked(&v1, "v1"), Matched::Yes);
+        unknown(
+            &asked(&v1, "v2"),
+            "`autoscaling/v1 horizontalpodautoscalers`",
+        );
+        let exact = json!({ "resourceRules": rules("v1"), "matchPolicy": "Exact" });
+        assert!(matches!(asked(&exact, "v2"), Matched::No(_)));
+        let any = json!({ "resourceRules": rules("*") });
+        assert_eq!(asked(&any, "v2"), Matched::Yes);
+    }
+
+    #[test]
+    fn another_group_another_name_and_another_operation_are() {
+        for (key, value) in [
+            ("apiGroups", "apps"),
+            ("resources", "deployments"),
+            ("operations", "DELETE"),
+        ] {
+            let mut rules = rules("v1");
+            rules[0][key] = json!([value]);
+            let matched = asked(&json!({ "resourceRules": rules }), "v2");
+            assert!(matches!(matched, Matched::No(_)), "{key}: {matched:?}");
+        }
+    }
+
+    #[test]
+    fn a_selector_decides_in_any_version() {
+        let selector = json!({ "matchLabels": { "a": "b" } });
+        let mut constraints = json!({ "resourceRules": rules("v1"), "objectSelector": selector });
+        assert!(matches!(asked(&constraints, "v2"), Matched::No(_)));
+        constraints["objectSelector"] = json!({});
+        unknown(&asked(&constraints, "v2"), "Equivalent");
+    }
+
+    #[test]
+    fn an_exception_in_another_version_counts_too() {
+        let constraints =
+            json!({ "resourceRules": rules("*"), "excludeResourceRules": rules("v1") });
+        unknown(&asked(&constraints, "v2"), "autoscaling/v1");
+        assert!(matches!(asked(&constraints, "v1"), Matched::No(_)));
+    }
+
+    #[test]
+    fn events_are_in_two_groups() {
+        let constraints = json!({ "resourceRules": [{ "apiGroups": ["events.k8s.io"],
+            "apiVersions": ["v1"], "operations": ["*"], "resources": ["events"] }] });
+        let event = |group: &str| {
+            json!({ "object": { "apiVersion": format!("{group}v1"), "kind": "Event",
+                                "metadata": { "name": "x" } } })
+        };
+        let own = asked_about(&constraints, &event("events.k8s.io/"));
+        assert_eq!(own, Matched::Yes);
+        unknown(
+            &asked_about(&constraints, &event("")),
+            "`events.k8s.io/v1 events`",
+        );
+    }
 }

@@ -126,6 +126,16 @@ impl Request {
         })
     }
 
+    /// The same request of another version of its resource, as far as matching goes.
+    pub(super) fn in_version(&self, group: &str, version: &str) -> Self {
+        let mut other = self.clone();
+        if let Some(resource) = other.request.get_mut("resource") {
+            resource["group"] = group.into();
+            resource["version"] = version.into();
+        }
+        other
+    }
+
     /// A text of `request`, or nothing.
     pub(super) fn text(&self, path: &[&str]) -> &str {
         text(&self.request, path).unwrap_or_default()

@@ -34,13 +34,13 @@ pub(super) fn outcome(
     request: &Request,
     authorizer: Option<Rc<dyn Authorizer>>,
 ) -> Outcome {
-    match program.matcher.matches(request, false) {
+    match program.matcher.matches_any_version(request, false) {
         Matched::Yes => {}
         Matched::No(why) => return Outcome::NotMatched(why),
         Matched::Unknown(why) => return Outcome::Undecided(why),
     }
     let narrowed = Matcher::new(binding.and_then(|binding| binding.match_resources.as_ref()));
-    match narrowed.matches(request, true) {
+    match narrowed.matches_any_version(request, true) {
         Matched::Yes => {}
         Matched::No(why) => return Outcome::NotMatched(format!("by its binding: {why}")),
         Matched::Unknown(why) => return Outcome::Undecided(format!("by its binding: {why}")),

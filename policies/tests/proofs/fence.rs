@@ -88,12 +88,20 @@ pub(crate) fn cases(tier: Tier) -> Vec<Case> {
         .into_iter()
         .chain(flight)
     {
-        let file = root().join("tests/policies/offline").join(name);
-        let bytes = std::fs::read(file).expect("the cases that are judged offline");
-        let cases = Case::parse_all(name, &bytes).unwrap_or_else(|error| panic!("{error}"));
-        all.extend(cases);
+        all.extend(written(name));
     }
     all
+}
+
+/// Requests in versions that no API server serves: which one a rule names.
+pub(crate) fn of_other_versions() -> Vec<Case> {
+    written("versions.yaml")
+}
+
+fn written(name: &str) -> Vec<Case> {
+    let file = root().join("tests/policies/offline").join(name);
+    let bytes = std::fs::read(file).expect("the cases that are judged offline");
+    Case::parse_all(name, &bytes).unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn of(case: &Written) -> Option<Case> {
