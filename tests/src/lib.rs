@@ -13,6 +13,7 @@ pub mod processes;
 pub mod promises;
 pub mod scenario;
 pub mod sidecar;
+pub mod sigstore;
 pub mod smoke;
 pub mod stage;
 pub mod witness;

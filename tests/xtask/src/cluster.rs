@@ -16,6 +16,7 @@ mod parts;
 mod pki;
 mod process;
 mod settings;
+mod sigstore;
 mod teardown;
 mod time;
 
@@ -34,6 +35,7 @@ pub(crate) use kyverno::up as kyverno_up;
 pub(crate) use objects::{App, deploy_app, sidecar_identity};
 pub(crate) use packages::{Packages, ensure as ensure_packages};
 pub(crate) use parts::{build_parts, cache_dir};
+pub(crate) use sigstore::build_sigstore;
 
 /// How long one part may take to come up on a busy machine.
 const UP_WITHIN: Duration = Duration::from_secs(90);

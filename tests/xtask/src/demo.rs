@@ -1,7 +1,7 @@
-//! `cargo xtask demo` and `cargo xtask bench`: built and run by cargo, in their own programs.
+//! `cargo xtask demo`, `sigstore` and `bench`: built and run by cargo, in their own programs.
 
-use crate::install;
-use crate::run::{cargo, program, run, say, watch};
+use crate::run::{cargo, chain, program, run, say, watch};
+use crate::{cluster, install};
 use clap::{Args, Subcommand};
 use std::path::{Path, PathBuf};
 
@@ -28,6 +28,14 @@ pub(crate) enum BenchCommand {
     },
 }
 
+#[derive(Subcommand)]
+pub(crate) enum SigstoreCommand {
+    /// Compile its programs into the cache (minutes, once) and say where they are
+    Build,
+    /// Start it and print its addresses; Ctrl-C ends all of it
+    Run,
+}
+
 /// Builds the programs and the Backstage plugin that the demo and the tests run.
 pub(crate) fn build(root: &Path) -> Result<(), String> {
     install::node_packages(root)?;
@@ -36,7 +44,7 @@ pub(crate) fn build(root: &Path) -> Result<(), String> {
         root,
         &["build", "-p", "breakglass", "-p", "breakglass-tests"],
     ))?;
-    crate::bindings::addon(root).map_err(|error| crate::run::chain(&error))?;
+    crate::bindings::addon(root).map_err(|error| chain(&error))?;
     say("building the Backstage plugin");
     run(program(root, "npm").args(["run", "--silent", "build"]))
 }
@@ -79,6 +87,25 @@ pub(crate) fn smoke(root: &Path) -> Result<(), String> {
     } else {
         Err(format!("not every promise was kept: {last}"))
     }
+}
+
+/// The folder of Sigstore's programs, for those who start it.
+pub(crate) const SIGSTORE: &str = "BREAKGLASS_TEST_SIGSTORE";
+
+/// Builds or runs the tests' Sigstore.
+pub(crate) fn sigstore(root: &Path, command: &SigstoreCommand) -> Result<(), String> {
+    let parts = cluster::build_sigstore().map_err(|error| chain(&error))?;
+    match command {
+        SigstoreCommand::Build => say(&format!("{SIGSTORE}={}", parts.display())),
+        SigstoreCommand::Run => {
+            install::node_packages(root)?; // its database
+            let build = ["build", "-p", "breakglass-tests", "--bin", "sigstore"];
+            run(&mut cargo(root, &build))?;
+            let mut command = program(root, target(root).join("debug/sigstore"));
+            run(command.env(SIGSTORE, parts))?;
+        }
+    }
+    Ok(())
 }
 
 /// Measures.

@@ -1,4 +1,4 @@
-//! The project's own commands: `cargo xtask test | demo | cluster | bench | bindings`.
+//! The project's own commands: `cargo xtask test | demo | cluster | sigstore | bench | bindings`.
 //!
 //! Invariant: what is missing is installed or named, with the reason; a part that cannot run fails.
 
@@ -29,6 +29,9 @@ enum Command {
     /// A real one-node Kubernetes for tests
     #[command(subcommand)]
     Cluster(cluster::ClusterCommand),
+    /// A real Sigstore for tests
+    #[command(subcommand)]
+    Sigstore(demo::SigstoreCommand),
     /// Measures; see docs/benchmarks.md
     #[command(subcommand)]
     Bench(demo::BenchCommand),
@@ -64,6 +67,7 @@ fn main() -> ExitCode {
         Command::Test(options) => return test::test(&root, &options),
         Command::Demo(options) => demo::demo(&root, &options),
         Command::Cluster(command) => cluster::run(command).map_err(|error| run::chain(&error)),
+        Command::Sigstore(command) => demo::sigstore(&root, &command),
         Command::Bench(command) => demo::bench(&root, &command),
         Command::Bindings { check, pack } => make_bindings(&root, check, pack.as_deref()),
     };

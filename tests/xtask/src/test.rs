@@ -38,7 +38,7 @@ struct Part {
     run: fn(&Path, &mut Count) -> Result<(), String>,
 }
 
-const PARTS: [Part; 12] = [
+const PARTS: [Part; 13] = [
     Part {
         name: "lint",
         fast: true,
@@ -98,6 +98,12 @@ const PARTS: [Part; 12] = [
         fast: false,
         what: "the demo, typed by a script",
         run: smoke,
+    },
+    Part {
+        name: "sigstore",
+        fast: false,
+        what: "the log on a real Rekor",
+        run: real_sigstore,
     },
     Part {
         name: "cluster",
@@ -333,6 +339,19 @@ fn smoke(root: &Path, count: &mut Count) -> Result<(), String> {
     demo::smoke(root)?;
     count.passed += 1;
     Ok(())
+}
+
+fn real_sigstore(root: &Path, count: &mut Count) -> Result<(), String> {
+    install::node_packages(root)?; // its database
+    let parts = cluster::build_sigstore().map_err(|error| chain(&error))?;
+    let test = [
+        "test",
+        "-p",
+        "breakglass-tests",
+        "--test",
+        "log_on_sigstore",
+    ];
+    tests(cargo(root, &test).env(demo::SIGSTORE, parts), count)
 }
 
 /// On a cluster that is there for this alone.

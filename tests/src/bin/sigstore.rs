@@ -1,0 +1,28 @@
+//! The tests' Sigstore, until Ctrl-C: for a person who wants to sign an image or to look at a log.
+//! Prints one JSON object once all of it answers.
+
+use breakglass_tests::StageError;
+use breakglass_tests::sigstore::Sigstore;
+use serde_json::json;
+
+#[tokio::main]
+async fn main() -> Result<(), StageError> {
+    // A second start by another part of the process is no failure.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let sigstore = Sigstore::start().await?;
+    let said = json!({
+        "log": sigstore.log_url(),
+        "authority": sigstore.authority_url(),
+        "issuers": sigstore.issuers().each_ref().map(|issuer| issuer.url().to_owned()),
+        "registry": sigstore.registry(),
+        "trust": sigstore.trust_mirror(),
+        "folder": sigstore.folder(),
+    });
+    #[expect(clippy::print_stdout, reason = "the answer of this command")]
+    {
+        println!("{said}");
+    }
+    tokio::signal::ctrl_c()
+        .await
+        .map_err(|error| StageError::of("Ctrl-C cannot be waited for", error))
+}
