@@ -5,7 +5,7 @@
 
 use super::Config;
 use decisions::session::Tier;
-use policies::fence::{Application, BucketJob, FenceConfig, Signing, TrustRoots};
+use policies::fence::{Application, BucketJob, CertificateLog, FenceConfig, Signing, TrustRoots};
 use policies::identity::{Identity, NameError, ServiceAccount};
 use policies::render::{RbacConfig, TokenMinter};
 use schemars::JsonSchema;
@@ -85,22 +85,33 @@ pub struct SigningWritten {
     /// The transparency log.
     #[serde(default = "public_rekor")]
     pub rekor_url: String,
-    /// A Sigstore of one's own, for tests.
+    /// A Sigstore of one's own, in place of the public one: for tests, or a closed network.
     #[serde(default)]
-    pub test_roots: Option<RootsWritten>,
+    pub trust_roots: Option<TrustRootsWritten>,
 }
 
-/// The keys of a Sigstore of one's own.
+/// A Sigstore of one's own.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct RootsWritten {
-    /// The certificates that the signer's must lead to, PEM.
-    pub fulcio: String,
-    /// The transparency log's public key, PEM.
-    pub rekor_key: String,
-    /// The certificate log's public key, PEM.
+pub struct TrustRootsWritten {
+    /// The address of its trust repository (a TUF mirror), as Kyverno reaches it.
+    pub mirror: String,
+    /// That repository's `root.json`, the whole text.
+    pub root: String,
+    /// Whether its certificates are in a certificate-transparency log.
     #[serde(default)]
-    pub ct_log_key: Option<String>,
+    pub certificate_log: CertificateLogWritten,
+}
+
+/// What is asked of a signer's certificate besides.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum CertificateLogWritten {
+    /// That it is in the certificate-transparency log.
+    #[default]
+    Checked,
+    /// Nothing: there is no such log.
+    Absent,
 }
 
 /// The job that makes the bucket of recordings (R-13).
@@ -303,6 +314,9 @@ impl PoliciesConfig {
                 "`policies.imageSigning.glob` must be a beginning and then one `*`".to_owned(),
             ),
         }
+        if let Some(own) = &signing.trust_roots {
+            problems.extend(own.problems());
+        }
         for (key, text) in [("issuer", &signing.issuer), ("subject", &signing.subject)] {
             if text.trim().is_empty() || text.contains('*') {
                 problems.push(format!(
@@ -337,12 +351,34 @@ impl SigningWritten {
             issuer: self.issuer.clone(),
             subject: self.subject.clone(),
             rekor_url: self.rekor_url.clone(),
-            roots: self.test_roots.as_ref().map(|roots| TrustRoots {
-                fulcio: roots.fulcio.clone(),
-                rekor_key: roots.rekor_key.clone(),
-                ct_log_key: roots.ct_log_key.clone(),
+            roots: self.trust_roots.as_ref().map(|own| TrustRoots {
+                mirror: own.mirror.clone(),
+                root: own.root.clone(),
+                certificate_log: match own.certificate_log {
+                    CertificateLogWritten::Checked => CertificateLog::Checked,
+                    CertificateLogWritten::Absent => CertificateLog::Absent,
+                },
             }),
         }
+    }
+}
+
+impl TrustRootsWritten {
+    fn problems(&self) -> Vec<String> {
+        let mut problems = Vec::new();
+        if !self.mirror.starts_with("https://") && !self.mirror.starts_with("http://") {
+            problems
+                .push("`policies.imageSigning.trustRoots.mirror` must be an address".to_owned());
+        }
+        let root: serde_json::Value = serde_json::from_str(&self.root).unwrap_or_default();
+        if root["signed"]["_type"] != "root" {
+            problems.push(
+                "`policies.imageSigning.trustRoots.root` must be the whole text of the \
+                 repository's `root.json`"
+                    .to_owned(),
+            );
+        }
+        problems
     }
 }
 

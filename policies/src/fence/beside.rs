@@ -3,6 +3,8 @@
 use super::yaml;
 use crate::identity::Identity;
 use crate::template::{Rendered, cel, rendered};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use std::fmt::Write as _;
 
 /// Who signs the debug images, and where that is logged (keyless, by workflow identity).
@@ -16,19 +18,31 @@ pub struct Signing {
     pub subject: String,
     /// The transparency log's address.
     pub rekor_url: String,
-    /// Keys of a Sigstore of one's own, in place of the public one's.
+    /// A Sigstore of one's own, in place of the public one.
     pub roots: Option<TrustRoots>,
 }
 
 /// A Sigstore of one's own: for tests, or a closed network.
+///
+/// Keys alone would not do: Kyverno asks a trust repository in any case, and verifies by what that
+/// holds, whatever certificates stand in the policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrustRoots {
-    /// The certificates that the signer's must lead to, PEM.
-    pub fulcio: String,
-    /// The transparency log's public key, PEM.
-    pub rekor_key: String,
-    /// The certificate log's public key, PEM.
-    pub ct_log_key: Option<String>,
+    /// The address of its trust repository, a TUF mirror.
+    pub mirror: String,
+    /// That repository's `root.json`.
+    pub root: String,
+    /// Whether certificates are in a log.
+    pub certificate_log: CertificateLog,
+}
+
+/// What is asked of a signer's certificate besides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CertificateLog {
+    /// That it is in the certificate-transparency log.
+    Checked,
+    /// Nothing: there is no such log.
+    Absent,
 }
 
 /// The job that makes the bucket of recordings.
@@ -68,12 +82,16 @@ pub struct Application {
 }
 
 pub(super) fn debug_image(backend: &Identity, signing: &Signing) -> Rendered {
-    let (mut roots, mut keys) = (String::new(), String::new());
+    let (mut trust, mut log) = (String::new(), String::new());
     if let Some(own) = &signing.roots {
-        let _ = writeln!(roots, "          roots: {}", yaml(&own.fulcio));
-        let _ = writeln!(keys, "          rekorPubKey: {}", yaml(&own.rekor_key));
-        if let Some(key) = &own.ct_log_key {
-            let _ = writeln!(keys, "          ctLogPubKey: {}", yaml(key));
+        let root = BASE64.encode(&own.root);
+        let _ = writeln!(trust, "        tuf:");
+        let _ = writeln!(trust, "          mirror: {}", yaml(&own.mirror));
+        let _ = writeln!(trust, "          root:");
+        let _ = writeln!(trust, "            data: {}", yaml(&root));
+        match own.certificate_log {
+            CertificateLog::Checked => {}
+            CertificateLog::Absent => log.push_str("          insecureIgnoreSCT: true\n"),
         }
     }
     rendered(
@@ -84,9 +102,9 @@ pub(super) fn debug_image(backend: &Identity, signing: &Signing) -> Rendered {
             ("glob", &yaml(&signing.glob)),
             ("issuer", &yaml(&signing.issuer)),
             ("subject", &yaml(&signing.subject)),
-            ("roots", &roots),
+            ("trust", &trust),
             ("rekor", &yaml(&signing.rekor_url)),
-            ("keys", &keys),
+            ("log", &log),
         ],
     )
 }

@@ -47,13 +47,12 @@ pub(crate) fn policies(tier: Tier) -> Vec<crate::model::Policy> {
 }
 
 fn whole() -> FenceConfig {
-    let pem = "-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n".to_owned();
     let mut config = config(Tier::Flight);
     config.backend = Identity::of_user_name("backstage@hangar.example").expect("valid");
     config.signing.roots = Some(TrustRoots {
-        fulcio: pem.replace("PUBLIC KEY", "CERTIFICATE"),
-        rekor_key: pem.clone(),
-        ct_log_key: Some(pem),
+        mirror: "https://trust.example.org".to_owned(),
+        root: "{}".to_owned(),
+        certificate_log: CertificateLog::Absent,
     });
     config.bucket = Some(BucketJob {
         namespace: "backstage".to_owned(),

@@ -156,6 +156,15 @@ fn what_cannot_work_is_told_with_its_key() {
         &["compared exactly"],
     );
     check(
+        |file| {
+            file["policies"]["imageSigning"]["trustRoots"] = json!({ "mirror": "x", "root": "{}" });
+        },
+        &[
+            "trustRoots.mirror` must be an address",
+            "trustRoots.root` must be the whole text",
+        ],
+    );
+    check(
         |file| file["policies"]["unknown"] = json!(1),
         &["`policies.unknown`"],
     );
