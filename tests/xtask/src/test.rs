@@ -403,12 +403,25 @@ const POLICY_TESTS: &str = "policies_on_a_real_cluster";
 /// The tests among them that want Kyverno beside the cluster.
 const KYVERNO_TESTS: &str = "real_kyverno::";
 
+const IMAGE_TESTS: [&str; 5] = [
+    "test",
+    "-p",
+    "breakglass-tests",
+    "--test",
+    "image_policy_on_a_real_cluster",
+];
+
 fn real_kyverno(root: &Path, count: &mut Count) -> Result<(), String> {
     // The tests render and compare by the operator's own command.
     let both = ["build", "-p", "breakglass", "-p", "breakglass-tests"]; // one set of features
     run(&mut cargo(root, &both))?;
+    install::node_packages(root)?; // the database of the log that signatures are in
+    let sigstore = cluster::build_sigstore().map_err(|error| chain(&error))?;
     with_cluster(|dir| {
         cluster::kyverno_up(dir).map_err(|error| chain(&error))?;
-        on_cluster(root, dir, POLICY_TESTS, &[KYVERNO_TESTS], count)
+        on_cluster(root, dir, POLICY_TESTS, &[KYVERNO_TESTS], count)?;
+        let mut images = cargo(root, &IMAGE_TESTS);
+        images.env("BREAKGLASS_TEST_CLUSTER", dir.path());
+        tests(images.env(demo::SIGSTORE, sigstore), count)
     })
 }
