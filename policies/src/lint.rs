@@ -32,13 +32,15 @@ mod output;
 )]
 mod paths;
 mod required;
+mod resources;
+mod rules;
 #[expect(
     clippy::wildcard_enum_match_arm,
     reason = "a rule names the shapes that it knows; of all others it says nothing"
 )]
-mod resources;
-mod rules;
+mod subresources;
 mod walk;
+mod work;
 
 #[cfg(test)]
 mod tests;
@@ -51,6 +53,8 @@ use crate::cel::KubernetesVersion;
 use crate::model::{Binding, Document, Exception, Policy};
 use crate::source::{Position, SourceError};
 use serde::Serialize;
+use std::collections::{BTreeSet, HashSet};
+use work::Work;
 
 /// Something that a rule objects to.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -148,6 +152,8 @@ impl<'a> Findings<'a> {
 struct Together<'a> {
     bindings: Vec<&'a Binding>,
     exceptions: Vec<(&'a str, &'a Exception)>,
+    /// Of each policy for ephemeral containers, what it asks.
+    ephemeral: Vec<BTreeSet<String>>,
 }
 
 /// Judges files together, for a release of Kubernetes.
@@ -159,6 +165,7 @@ pub fn lint(files: &[Read], kubernetes: KubernetesVersion) -> Report {
         files.iter().flat_map(|(file, read)| {
             read.iter()
                 .flatten()
+                .filter(|document| !is_outline(document))
                 .map(move |document| (file.as_str(), document))
         })
     };
@@ -167,26 +174,35 @@ pub fn lint(files: &[Read], kubernetes: KubernetesVersion) -> Report {
             Document::Binding(binding) => together.bindings.push(binding),
             Document::Exception(exception) => together.exceptions.push((file, exception)),
             Document::Unknown(_) => report.passed_over += 1,
-            Document::Policy(_) => report.policies += 1,
+            Document::Policy(policy) => {
+                report.policies += 1;
+                together
+                    .ephemeral
+                    .extend(subresources::of_ephemeral(policy));
+            }
         }
     }
+    let all = files.iter().flat_map(|(_, read)| read.iter().flatten());
+    report.passed_over += all.filter(|document| is_outline(document)).count();
     report.unread = files
         .iter()
         .filter_map(|(_, read)| read.as_ref().err().cloned())
         .collect();
-    for (file, document) in documents() {
-        match document {
-            Document::Policy(policy) => {
-                report
-                    .findings
-                    .extend(one(file, policy, &together, kubernetes));
+    for (file, read) in files {
+        let work = Work::of_a_file();
+        for document in read.iter().flatten().filter(|one| !is_outline(one)) {
+            match document {
+                Document::Policy(policy) => {
+                    let found = one(file, policy, &together, &work, kubernetes);
+                    report.findings.extend(found);
+                }
+                Document::Binding(binding) => {
+                    let mut findings = Findings::new(file, &binding.name.value);
+                    conditions::binding(binding, &mut findings);
+                    report.findings.extend(findings.all);
+                }
+                Document::Exception(_) | Document::Unknown(_) => {}
             }
-            Document::Binding(binding) => {
-                let mut findings = Findings::new(file, &binding.name.value);
-                conditions::binding(binding, &mut findings);
-                report.findings.extend(findings.all);
-            }
-            Document::Exception(_) | Document::Unknown(_) => {}
         }
     }
     for (file, exception) in &together.exceptions {
@@ -195,8 +211,28 @@ pub fn lint(files: &[Read], kubernetes: KubernetesVersion) -> Report {
         report.findings.extend(findings.all);
     }
     report.findings.sort();
-    report.findings.dedup();
+    once_each(&mut report.findings);
     report
+}
+
+/// Whether the document is what a test tool waits for, and nothing that anybody applies.
+fn is_outline(document: &Document) -> bool {
+    match document {
+        Document::Policy(policy) => policy.outline,
+        Document::Binding(binding) => binding.outline,
+        Document::Exception(_) | Document::Unknown(_) => false,
+    }
+}
+
+/// Of findings that say the same of the same place, the worst: a variable is read in many.
+fn once_each(findings: &mut Vec<Finding>) {
+    let mut said = HashSet::new();
+    let first: Vec<bool> = findings
+        .iter()
+        .map(|f| said.insert((&f.file, f.line, f.column, f.rule, &f.policy, &f.what)))
+        .collect();
+    let mut first = first.into_iter();
+    findings.retain(|_| first.next().unwrap_or(true));
 }
 
 /// Judges one policy.
@@ -204,13 +240,14 @@ fn one(
     file: &str,
     policy: &Policy,
     together: &Together<'_>,
+    work: &Work,
     kubernetes: KubernetesVersion,
 ) -> Vec<Finding> {
     let mut findings = Findings::new(file, &policy.name.value);
     let trees = expressions::parse(policy, kubernetes, &mut findings);
-    access::judge(policy, &trees, &mut findings);
+    access::judge(policy, &trees, work, &mut findings);
     expressions::judge(policy, &trees, &mut findings);
-    resources::judge(policy, &trees, &mut findings);
+    resources::judge(policy, &trees, together, &mut findings);
     conditions::judge(policy, together, &mut findings);
     kyverno::judge(policy, &mut findings);
     images::judge(policy, &trees, &mut findings);

@@ -70,6 +70,9 @@ pub struct Policy {
     pub kyverno: Kyverno,
     /// Fields that were left out because they have the wrong type.
     pub problems: Vec<Problem>,
+    /// Whether it has no `spec` and nothing else but a name and a status: what a test tool waits
+    /// for, and nobody applies.
+    pub outline: bool,
 }
 
 /// A field that was left out.
@@ -176,7 +179,7 @@ pub struct Kyverno {
     pub admission: Option<bool>,
     /// `evaluation.background.enabled`.
     pub background: Option<bool>,
-    /// `evaluation.mode`: `Kubernetes` or `JSON`.
+    /// `evaluation.mode`: `Kubernetes`, or what else the policy is about: `JSON`, `HTTP`, `Envoy`.
     pub mode: Option<Spanned<String>>,
     /// `webhookConfiguration.timeoutSeconds`.
     pub timeout_seconds: Option<i64>,
@@ -234,6 +237,8 @@ pub struct Binding {
     pub param_ref: Option<Node>,
     /// Fields that were left out because they have the wrong type.
     pub problems: Vec<Problem>,
+    /// As of a policy.
+    pub outline: bool,
 }
 
 /// A Kyverno PolicyException of either API group.
@@ -244,7 +249,16 @@ pub struct Exception {
     /// Where the object begins.
     pub at: Position,
     /// The policies that it excepts from; they may have `*`.
-    pub policies: Vec<Spanned<String>>,
+    pub policies: Vec<Excepted>,
+}
+
+/// A policy that an exception names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Excepted {
+    /// Its name, or a pattern.
+    pub name: Spanned<String>,
+    /// Its kind, where the exception says it.
+    pub kind: Option<String>,
 }
 
 /// An object that is no policy.

@@ -1,9 +1,10 @@
 //! L1, L2 and L7: every expression's needs, under what the match conditions established.
 
 use super::expressions::Trees;
-use super::facts::{Case, Facts, Variable, Variables, View, is_optional};
+use super::facts::{Basis, Case, Facts, Variable, Variables};
 use super::paths::{self, Root};
-use super::walk::{Missing, Need, NeedsOf, Walk};
+use super::walk::{Missing, Need, NeedsOf, Walk, filters};
+use super::work::{FILTERS, KEPT, VARIABLES, Work};
 use super::{Findings, Rule, Severity, resources};
 use crate::cel::ast::Node;
 use crate::model::{Policy, Role};
@@ -12,20 +13,36 @@ use std::collections::BTreeSet;
 /// Larger expressions are not judged, and said not to be.
 const MAX_NODES: usize = 3_000;
 
-pub(super) fn judge(policy: &Policy, trees: &Trees<'_>, findings: &mut Findings<'_>) {
-    if resources::is_about_json(policy) {
+pub(super) fn judge(policy: &Policy, trees: &Trees<'_>, work: &Work, findings: &mut Findings<'_>) {
+    if resources::is_about_others(policy) {
         return;
     }
     let cases = resources::cases(policy);
-    let (variables, needs_of) = of_variables(policy, trees, &cases);
+    let (variables, needs_of) = of_variables(policy, trees, &cases, work);
     let conditions: Vec<&Node> = policy
         .match_conditions
         .iter()
         .filter_map(|condition| trees.of(&condition.expression))
         .filter(|tree| !too_large(tree))
         .collect();
+    let basis = Basis {
+        cases: &cases,
+        variables: &variables,
+        work,
+    };
+    let mut rule = None;
     for (role, text) in policy.expressions() {
-        let Some(tree) = trees.of(text) else { continue };
+        let tree = trees.of(text);
+        if role == Role::Validation {
+            rule = tree.filter(|tree| !too_large(tree));
+        }
+        let Some(tree) = tree else { continue };
+        if work.is_over() {
+            let what = "there is too much in this file: expressions from here on are not judged";
+            let fix = "split the file, or the policy";
+            findings.add(Rule::Presence, Severity::Note, text.at, what, fix);
+            return;
+        }
         if too_large(tree) {
             let what = "the expression is too large to be judged";
             findings.add(
@@ -47,18 +64,23 @@ pub(super) fn judge(policy: &Policy, trees: &Trees<'_>, findings: &mut Findings<
                     .position(|condition| std::ptr::eq(*condition, tree));
                 let (before, after) = conditions.split_at(own.unwrap_or(conditions.len()));
                 let after = after.get(1..).unwrap_or_default();
-                held(&cases, &variables, true, before)
-                    .zip(held(&cases, &variables, false, after))
+                held(&basis, true, before)
+                    .zip(held(&basis, false, after))
                     .map(|(mut all, more)| {
                         all.extend(more);
                         all
                     })
             }
-            Role::Validation | Role::Message | Role::Audit => {
-                held(&cases, &variables, true, &conditions)
-            }
+            Role::Validation | Role::Audit => held(&basis, true, &conditions),
+            // A message is asked for where its rule is broken.
+            Role::Message => held(&basis, true, &conditions)
+                .zip(broken(&basis, rule))
+                .map(|(mut all, more)| {
+                    all.extend(more);
+                    all
+                }),
         };
-        let walk = Walk::new(&cases, &variables, &needs_of, text);
+        let walk = Walk::new(&basis, &needs_of, text);
         for need in walk.needs(tree, &facts) {
             say(policy, role, &need, findings);
         }
@@ -66,31 +88,42 @@ pub(super) fn judge(policy: &Policy, trees: &Trees<'_>, findings: &mut Findings<
 }
 
 /// What is known of each variable, and what it needs.
-fn of_variables(policy: &Policy, trees: &Trees<'_>, cases: &[Case]) -> (Variables, NeedsOf) {
+fn of_variables(
+    policy: &Policy,
+    trees: &Trees<'_>,
+    cases: &[Case],
+    work: &Work,
+) -> (Variables, NeedsOf) {
     let mut variables = Variables::new();
     let mut needs_of = NeedsOf::new();
     let no_scope = Vec::new();
     let nothing: Facts = Some(BTreeSet::new());
-    for named in &policy.variables {
+    for named in policy.variables.iter().take(VARIABLES) {
         let (Some(name), Some(tree)) = (&named.name, trees.of(&named.expression)) else {
             continue;
         };
         if too_large(tree) {
             continue;
         }
-        let walk = Walk::new(cases, &variables, &needs_of, &named.expression);
-        needs_of.insert(name.value.clone(), walk.needs(tree, &nothing));
-        let view = View {
+        let basis = Basis {
             cases,
             variables: &variables,
-            scope: &no_scope,
-            read: true,
+            work,
         };
+        let mut needs = Walk::new(&basis, &needs_of, &named.expression).needs(tree, &nothing);
+        needs.truncate(KEPT);
+        needs_of.insert(name.value.clone(), needs);
+        let view = basis.view(&no_scope, true);
+        let kept = |facts: Facts| facts.map(|all| all.into_iter().take(KEPT).collect());
         let known = Variable {
             path: paths::resolve(tree, &no_scope, &variables),
-            when_true: view.when(tree, true),
-            when_false: view.when(tree, false),
-            optional: is_optional(tree, &no_scope, &variables),
+            when_true: kept(view.when(tree, true)),
+            when_false: kept(view.when(tree, false)),
+            optional: paths::is_optional(tree, &no_scope, &variables),
+            filters: filters(tree, &variables)
+                .into_iter()
+                .take(FILTERS)
+                .collect(),
         };
         variables.insert(name.value.clone(), known);
     }
@@ -98,17 +131,20 @@ fn of_variables(policy: &Policy, trees: &Trees<'_>, cases: &[Case]) -> (Variable
 }
 
 /// What holds where all of these came out true.
-fn held(cases: &[Case], variables: &Variables, read: bool, of: &[&Node]) -> Facts {
-    let view = View {
-        cases,
-        variables,
-        scope: &Vec::new(),
-        read,
-    };
+fn held(basis: &Basis<'_>, read: bool, of: &[&Node]) -> Facts {
+    let scope = Vec::new();
+    let view = basis.view(&scope, read);
     of.iter().try_fold(BTreeSet::new(), |mut all, tree| {
         all.extend(view.when(tree, true)?);
         Some(all)
     })
+}
+
+/// What holds where a rule came out false.
+fn broken(basis: &Basis<'_>, rule: Option<&Node>) -> Facts {
+    let scope = Vec::new();
+    let view = basis.view(&scope, true);
+    rule.map_or_else(|| Some(BTreeSet::new()), |rule| view.when(rule, false))
 }
 
 fn too_large(tree: &Node) -> bool {

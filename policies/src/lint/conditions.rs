@@ -1,6 +1,6 @@
 //! L6: whether a policy refuses at all.
 
-use super::{Findings, Rule, Severity, Together};
+use super::{Findings, Rule, Severity, Together, resources};
 use crate::model::{Binding, Policy, PolicyKind};
 use crate::source::Spanned;
 
@@ -56,6 +56,12 @@ fn bound(policy: &Policy, together: &Together<'_>, findings: &mut Findings<'_>) 
 
 fn acts(policy: &Policy, findings: &mut Findings<'_>) {
     match &policy.validation_actions {
+        None if resources::is_about_others(policy) => {}
+        None if policy.kyverno.generate_admission_policy != Some(true) => {
+            let what = "validationActions is not said: Kyverno takes it for Deny";
+            let fix = "write `validationActions: [Deny]`, so that readers know";
+            findings.add(Rule::Enforcement, Severity::Note, policy.name.at, what, fix);
+        }
         None => {
             let what = "validationActions is not said: the binding that Kyverno makes is invalid \
                         in some releases, and then nothing is enforced";

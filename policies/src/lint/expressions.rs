@@ -1,7 +1,7 @@
 //! Parsing a policy's expressions; and L4, L9 and L10: names and functions that are not there.
 
 use super::{Findings, Rule, Severity};
-use crate::cel::ast::{Kind, Literal, Node};
+use crate::cel::ast::{Binary, Kind, Literal, MacroKind, Node, Unary};
 use crate::cel::{Expression, KubernetesVersion, parse as parse_cel};
 use crate::model::{Policy, PolicyKind, Role};
 use crate::source::Spanned;
@@ -112,7 +112,11 @@ pub(super) fn judge(policy: &Policy, trees: &Trees<'_>, findings: &mut Findings<
                 findings.add(Rule::Parameters, Severity::Error, at, what, fix);
             }
         }
-        patterns(tree, text, findings);
+        let sense = match role {
+            Role::Validation => Sense::Allows,
+            Role::Condition | Role::Variable | Role::Message | Role::Audit => Sense::Either,
+        };
+        patterns(tree, text, sense, findings);
     }
     if let Some(params) = &policy.param_kind {
         let own = params.api_version.as_deref() != Some("v1");
@@ -186,33 +190,92 @@ fn free_names<'n>(node: &'n Node, bound: &mut Vec<&'n str>, names: &mut Vec<(&'n
     }
 }
 
-/// L10: regular expressions that match anywhere.
-fn patterns(node: &Node, text: &Spanned<String>, findings: &mut Findings<'_>) {
+/// What it means for a policy that a part of an expression is true.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sense {
+    Allows,
+    Refuses,
+    Either,
+}
+
+impl Sense {
+    fn opposite(self) -> Self {
+        match self {
+            Self::Allows => Self::Refuses,
+            Self::Refuses => Self::Allows,
+            Self::Either => Self::Either,
+        }
+    }
+}
+
+/// L10: regular expressions that match anywhere, but for those that only make a rule stricter.
+fn patterns(node: &Node, text: &Spanned<String>, sense: Sense, findings: &mut Findings<'_>) {
     if let Kind::Call {
         function,
         target,
         arguments,
     } = &node.kind
         && function == "matches"
+        && sense != Sense::Refuses
         && let Some(Kind::Literal(Literal::String(pattern))) = arguments
             .get(usize::from(target.is_none()))
             .map(|node| &node.kind)
-        && !anchored(pattern)
+        && let Some((what, fix)) = loose(pattern)
     {
         let at = text.place_of(node.at.line, node.at.column);
-        let what = format!("the pattern `{pattern}` matches anywhere within the text");
-        let fix = "begin it with `^` and end it with `$`";
         findings.add(Rule::Dialect, Severity::Note, at, what, fix);
     }
-    for child in node.children() {
-        patterns(child, text, findings);
+    match &node.kind {
+        Kind::Unary {
+            operator: Unary::Not,
+            operand,
+        } => patterns(operand, text, sense.opposite(), findings),
+        Kind::Binary {
+            operator: Binary::And | Binary::Or,
+            left,
+            right,
+        } => {
+            patterns(left, text, sense, findings);
+            patterns(right, text, sense, findings);
+        }
+        Kind::Conditional { condition, yes, no } => {
+            patterns(condition, text, Sense::Either, findings);
+            patterns(yes, text, sense, findings);
+            patterns(no, text, sense, findings);
+        }
+        Kind::Macro(inner) if matches!(inner.kind, MacroKind::All | MacroKind::Exists) => {
+            patterns(&inner.range, text, Sense::Either, findings);
+            patterns(&inner.body, text, sense, findings);
+        }
+        _ => {
+            for child in node.children() {
+                patterns(child, text, Sense::Either, findings);
+            }
+        }
     }
 }
 
-/// Whether a pattern says where it begins and where it ends; `.*` says it too.
-pub(super) fn anchored(pattern: &str) -> bool {
+/// What a pattern leaves open, and what to do; nothing where it says where it begins and where it
+/// ends. `.*` says it too, and so does a group that may end there: `(/|$)`.
+pub(super) fn loose(pattern: &str) -> Option<(String, &'static str)> {
     let begins =
         pattern.starts_with(['^']) || pattern.starts_with("\\A") || pattern.starts_with(".*");
-    let ends = pattern.ends_with('$') || pattern.ends_with("\\z") || pattern.ends_with(".*");
-    begins && ends
+    let ends = ["$", "\\z", ".*", "$)"]
+        .iter()
+        .any(|end| pattern.ends_with(end));
+    match (begins, ends) {
+        (true, true) => None,
+        (true, false) => Some((
+            format!("the pattern `{pattern}` says not where the text ends"),
+            "end it with `$`, or with what must come next, such as `/`",
+        )),
+        (false, true) => Some((
+            format!("the pattern `{pattern}` says not where the text begins"),
+            "begin it with `^`",
+        )),
+        (false, false) => Some((
+            format!("the pattern `{pattern}` matches anywhere within the text"),
+            "begin it with `^` and end it with `$`",
+        )),
+    }
 }

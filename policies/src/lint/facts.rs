@@ -5,7 +5,9 @@
 //! behind it; on what the other merely *read* without an error it may rely only behind it, or two
 //! sides would each vouch for the other.
 
-use super::paths::{self, Bound, Path, Resolved, Root, Scope, Step};
+use super::paths::{self, Path, Resolved, Root, Scope, Step};
+use super::required;
+use super::work::Work;
 use crate::cel::ast::{Binary, Kind, Literal, Macro, MacroKind, Node, Unary};
 use std::collections::{BTreeSet, HashMap};
 
@@ -56,6 +58,8 @@ pub(super) struct Variable {
     pub(super) when_false: Facts,
     /// Whether it is an optional; `None` where that is not known.
     pub(super) optional: Option<bool>,
+    /// The filters that its elements have been through: the name that each binds, and its body.
+    pub(super) filters: Vec<(String, Node)>,
 }
 
 /// The variables before the expression at hand.
@@ -77,11 +81,37 @@ fn either(left: Facts, right: Facts) -> Facts {
     }
 }
 
+/// What every expression of a policy is judged from.
+#[derive(Clone, Copy)]
+pub(super) struct Basis<'a> {
+    pub(super) cases: &'a [Case],
+    pub(super) variables: &'a Variables,
+    pub(super) work: &'a Work,
+}
+
+impl<'a> Basis<'a> {
+    pub(super) fn view(self, scope: &'a Scope, read: bool) -> View<'a> {
+        let Self {
+            cases,
+            variables,
+            work,
+        } = self;
+        View {
+            cases,
+            variables,
+            work,
+            scope,
+            read,
+        }
+    }
+}
+
 /// What is looked at for facts.
 #[derive(Clone, Copy)]
 pub(super) struct View<'a> {
     pub(super) cases: &'a [Case],
     pub(super) variables: &'a Variables,
+    pub(super) work: &'a Work,
     pub(super) scope: &'a Scope,
     /// Whether what was read counts, besides what was established.
     pub(super) read: bool,
@@ -90,6 +120,9 @@ pub(super) struct View<'a> {
 impl View<'_> {
     /// What holds where the expression gave `outcome`.
     pub(super) fn when(self, node: &Node, outcome: bool) -> Facts {
+        if !self.work.spend(1) {
+            return Some(BTreeSet::new());
+        }
         match &node.kind {
             Kind::Literal(Literal::Bool(value)) => (*value == outcome).then(BTreeSet::new),
             Kind::Unary {
@@ -116,6 +149,8 @@ impl View<'_> {
 
     fn joined(self, left: &Node, right: &Node, outcome: bool, all: bool) -> Facts {
         let (left, right) = (self.when(left, outcome), self.when(right, outcome));
+        let of = |facts: &Facts| facts.as_ref().map_or(0, BTreeSet::len);
+        self.work.spend(of(&left).min(of(&right)));
         if all {
             both(left, right)
         } else {
@@ -133,6 +168,7 @@ impl View<'_> {
             } else {
                 &variable.when_false
             };
+            self.work.spend(known.as_ref().map_or(0, BTreeSet::len));
             facts.extend(known.clone()?);
         }
         self.established(node, outcome, &mut facts);
@@ -150,6 +186,13 @@ impl View<'_> {
         let Some(path) = path else { return };
         // `has(null.x)` is false: where it is true, there is an object.
         facts.insert(Fact::Present(Path::root(path.root)));
+        let without: &[&str] = match path.root {
+            Root::Object => &["DELETE"],
+            Root::OldObject => &["CREATE", "CONNECT"],
+            Root::Request | Root::Namespace => &[],
+        };
+        let without = without.iter().map(|operation| (*operation).to_owned());
+        facts.extend(without.map(|operation| Fact::Not(Question::Operation, operation)));
         if self.read {
             let mut above = path.parent();
             while let Some(path) = above {
@@ -160,10 +203,31 @@ impl View<'_> {
         facts.insert(Fact::Present(path));
     }
 
+    /// The path is not there: the request is of no kind whose objects always have it.
+    fn absent(self, path: Option<&Path>, facts: &mut BTreeSet<Fact>) {
+        let Some(path) = path.filter(|p| matches!(p.root, Root::Object | Root::OldObject)) else {
+            return;
+        };
+        self.work.spend(self.cases.len());
+        let always = |case: &&Case| {
+            required::all_the_way(case, path) && !super::walk::is_null(case, path.root)
+        };
+        let (with, without): (Vec<&Case>, Vec<&Case>) = self.cases.iter().partition(always);
+        for case in with {
+            if without.iter().all(|other| other.kind != case.kind) {
+                facts.insert(Fact::Not(Question::Kind, case.kind.clone()));
+            }
+        }
+    }
+
     fn established(self, node: &Node, outcome: bool, facts: &mut BTreeSet<Fact>) {
         match &node.kind {
             Kind::Has { operand, field } if outcome => {
                 self.present(self.path(operand).and_then(|path| path.field(field)), facts);
+            }
+            Kind::Has { operand, field } => {
+                let path = self.path(operand).and_then(|path| path.field(field));
+                self.absent(path.as_ref(), facts);
             }
             Kind::Call {
                 function,
@@ -307,6 +371,7 @@ impl View<'_> {
         let Some(question) = self.path(of).and_then(|path| question(&path)) else {
             return;
         };
+        self.work.spend(self.cases.len());
         for case in self.cases {
             let answer = case.answer(question);
             if texts.iter().any(|text| text == answer) != is {
@@ -348,6 +413,7 @@ impl View<'_> {
 
     /// What was read for certain, since the whole came out without an error.
     fn strict(self, node: &Node, facts: &mut BTreeSet<Fact>) {
+        self.work.spend(1);
         match &node.kind {
             Kind::Select {
                 optional: false, ..
@@ -404,44 +470,4 @@ fn texts(node: &Node) -> Option<Vec<String>> {
             _ => None,
         })
         .collect()
-}
-
-/// Whether an expression is an optional; `None` where that is not known.
-pub(super) fn is_optional(node: &Node, scope: &Scope, variables: &Variables) -> Option<bool> {
-    match &node.kind {
-        Kind::Name(name) => match paths::bound(scope, name) {
-            Some(Bound::Element(_)) => Some(false),
-            Some(Bound::Opaque(_)) => None,
-            None => matches!(
-                name.as_str(),
-                "object" | "oldObject" | "request" | "namespaceObject"
-            )
-            .then_some(false),
-        },
-        Kind::Select { optional: true, .. } | Kind::Index { optional: true, .. } => Some(true),
-        Kind::Select { operand, .. } => match paths::variable(node, scope) {
-            Some(name) => variables.get(name)?.optional,
-            None => is_optional(operand, scope, variables),
-        },
-        Kind::Index { operand, .. } => is_optional(operand, scope, variables),
-        Kind::Call { function, .. } if matches!(function.as_str(), "orValue" | "value") => None,
-        Kind::Call { .. } => None,
-        Kind::Macro(inner) => Some(matches!(
-            inner.kind,
-            MacroKind::OptMap | MacroKind::OptFlatMap
-        )),
-        Kind::Literal(_)
-        | Kind::List(_)
-        | Kind::Map(_)
-        | Kind::Has { .. }
-        | Kind::Unary { .. }
-        | Kind::Binary { .. } => Some(false),
-        Kind::Conditional { yes, no, .. } => {
-            let (yes, no) = (
-                is_optional(yes, scope, variables),
-                is_optional(no, scope, variables),
-            );
-            if yes == no { yes } else { None }
-        }
-    }
 }

@@ -1,6 +1,6 @@
 //! L11: what makes an ImageValidatingPolicy verify less than it seems to, or nothing.
 
-use super::expressions::{Trees, anchored};
+use super::expressions::{Trees, loose};
 use super::{Findings, Rule, Severity};
 use crate::cel::ast::{Kind, Node as Tree};
 use crate::model::{Attestor, ImageReference, Policy, PolicyKind};
@@ -41,15 +41,26 @@ pub(super) fn judge(policy: &Policy, trees: &Trees<'_>, findings: &mut Findings<
         }
     }
     if policy.kyverno.attestors.is_empty() {
-        let what = "no attestor: there is nobody whose signature would be verified";
-        findings.add(
-            Rule::Images,
-            Severity::Error,
-            policy.name.at,
-            what,
-            "name who signs",
-        );
+        let at = policy.name.at;
+        if trees.all().any(verifies) {
+            let what = "no attestor: there is nobody whose signature would be verified";
+            findings.add(Rule::Images, Severity::Error, at, what, "name who signs");
+        } else {
+            let what = "no signature is verified: there is no attestor, and no rule asks for one";
+            let fix = "name who signs, if signatures are meant to be verified";
+            findings.add(Rule::Images, Severity::Note, at, what, fix);
+        }
     }
+}
+
+/// Whether an expression asks for a signature.
+fn verifies(tree: &Tree) -> bool {
+    let here = match &tree.kind {
+        Kind::Name(name) => name == "attestors",
+        Kind::Call { function, .. } => function.starts_with("verify"),
+        _ => false,
+    };
+    here || tree.children().into_iter().any(verifies)
 }
 
 /// A name that the API server's conditions do not have.
@@ -134,9 +145,7 @@ fn pattern(pattern: &str, at: Position, findings: &mut Findings<'_>) {
     if matches!(pattern, ".*" | "^.*$") {
         let what = "the pattern fits anybody";
         findings.add(Rule::Images, Severity::Warning, at, what, "name who signs");
-    } else if !anchored(pattern) {
-        let what = format!("the pattern `{pattern}` matches anywhere within the text");
-        let fix = "begin it with `^` and end it with `$`";
+    } else if let Some((what, fix)) = loose(pattern) {
         findings.add(Rule::Images, Severity::Warning, at, what, fix);
     }
 }

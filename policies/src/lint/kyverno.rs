@@ -85,18 +85,22 @@ fn on_pods_alone(policy: &Policy) -> bool {
 
 pub(super) fn exception(exception: &Exception, findings: &mut Findings<'_>) {
     for policy in &exception.policies {
-        let ours = policy.value.starts_with("tower-breakglass-") || policy.value.contains('*');
+        let name = &policy.name.value;
+        let ours = name.starts_with("tower-breakglass-") || name.contains('*');
         let severity = if ours {
             Severity::Error
         } else {
             Severity::Note
         };
-        let what = format!(
-            "the exception switches `{}` off where it applies, in the generated policy too, even \
-             with exceptions disabled",
-            policy.value
-        );
+        // Of Kyverno's kinds this one alone becomes a ValidatingAdmissionPolicy with conditions.
+        let generated = match policy.kind.as_deref() {
+            Some("ValidatingPolicy") => {
+                ", in the generated policy too, even with exceptions disabled"
+            }
+            Some(_) | None => "",
+        };
+        let what = format!("the exception switches `{name}` off where it applies{generated}");
         let fix = "write the exception into the policy, where its review sees it";
-        findings.add(Rule::Kyverno, severity, policy.at, what, fix);
+        findings.add(Rule::Kyverno, severity, policy.name.at, what, fix);
     }
 }

@@ -350,3 +350,43 @@ pub(super) fn bindings(
         None => vec![(inner.name.clone(), bound)],
     }
 }
+
+/// Whether an expression is an optional; `None` where that is not known.
+pub(super) fn is_optional(node: &Node, scope: &Scope, variables: &Variables) -> Option<bool> {
+    match &node.kind {
+        Kind::Name(name) => match bound(scope, name) {
+            Some(Bound::Element(_)) => Some(false),
+            Some(Bound::Opaque(_)) => None,
+            None => matches!(
+                name.as_str(),
+                "object" | "oldObject" | "request" | "namespaceObject"
+            )
+            .then_some(false),
+        },
+        Kind::Select { optional: true, .. } | Kind::Index { optional: true, .. } => Some(true),
+        Kind::Select { operand, .. } => match variable(node, scope) {
+            Some(name) => variables.get(name)?.optional,
+            None => is_optional(operand, scope, variables),
+        },
+        Kind::Index { operand, .. } => is_optional(operand, scope, variables),
+        Kind::Call { function, .. } if matches!(function.as_str(), "orValue" | "value") => None,
+        Kind::Call { .. } => None,
+        Kind::Macro(inner) => Some(matches!(
+            inner.kind,
+            MacroKind::OptMap | MacroKind::OptFlatMap
+        )),
+        Kind::Literal(_)
+        | Kind::List(_)
+        | Kind::Map(_)
+        | Kind::Has { .. }
+        | Kind::Unary { .. }
+        | Kind::Binary { .. } => Some(false),
+        Kind::Conditional { yes, no, .. } => {
+            let (yes, no) = (
+                is_optional(yes, scope, variables),
+                is_optional(no, scope, variables),
+            );
+            if yes == no { yes } else { None }
+        }
+    }
+}

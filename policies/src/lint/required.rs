@@ -4,78 +4,12 @@
 //! made from a schema or the Go types nor compared with them. A wrong entry hides a finding of L1.
 //! What stands under an optional field is there whenever its parent is.
 
+mod kinds;
+
+pub(super) use kinds::{KINDS, Known};
+
 use super::facts::Case;
 use super::paths::{self, Path, Root};
-
-/// A kind of object in a request.
-pub(super) struct Known {
-    /// `resource`, or `resource/subresource`.
-    pub(super) resource: &'static str,
-    pub(super) group: &'static str,
-    pub(super) kind: &'static str,
-    pub(super) namespaced: bool,
-    /// Where its pods' spec is.
-    pod_spec: Option<&'static str>,
-    fields: &'static [&'static str],
-}
-
-const fn known(
-    resource: &'static str,
-    group: &'static str,
-    kind: &'static str,
-    pod_spec: Option<&'static str>,
-    fields: &'static [&'static str],
-) -> Known {
-    Known {
-        resource,
-        group,
-        kind,
-        namespaced: true,
-        pod_spec,
-        fields,
-    }
-}
-
-const fn cluster(
-    resource: &'static str,
-    group: &'static str,
-    kind: &'static str,
-    fields: &'static [&'static str],
-) -> Known {
-    Known {
-        resource,
-        group,
-        kind,
-        namespaced: false,
-        pod_spec: None,
-        fields,
-    }
-}
-
-const POD: Option<&str> = Some("spec");
-const TEMPLATE: Option<&str> = Some("spec.template.spec");
-const WORKLOAD: &[&str] = &[
-    "spec",
-    "status",
-    "spec.selector",
-    "spec.template",
-    "spec.template.metadata",
-    "spec.replicas",
-    "spec.strategy",
-    "spec.updateStrategy",
-    "spec.serviceName",
-    "spec.strategy.type",
-    "spec.template.metadata.labels",
-];
-const ROLE: &[&str] = &["rules", "rules[*].verbs"];
-const BINDING: &[&str] = &[
-    "roleRef",
-    "roleRef.apiGroup",
-    "roleRef.kind",
-    "roleRef.name",
-    "subjects[*].kind",
-    "subjects[*].name",
-];
 
 /// Of every kind of object that has metadata.
 const META: &[&str] = &[
@@ -98,6 +32,8 @@ const POD_SPEC: &[&str] = &[
     "terminationGracePeriodSeconds",
     "dnsPolicy",
     "securityContext",
+    "securityContext.appArmorProfile.type",
+    "securityContext.seccompProfile.type",
     "schedulerName",
     "volumes[*].name",
     "volumes[*].hostPath.path",
@@ -122,6 +58,8 @@ const CONTAINER: &[&str] = &[
     "terminationMessagePolicy",
     "imagePullPolicy",
     "image",
+    "securityContext.appArmorProfile.type",
+    "securityContext.seccompProfile.type",
     "ports[*].containerPort",
     "ports[*].protocol",
     "env[*].name",
@@ -140,239 +78,6 @@ const CONTAINER: &[&str] = &[
     "livenessProbe.failureThreshold",
     "readinessProbe.successThreshold",
     "readinessProbe.failureThreshold",
-];
-
-/// The kinds that are known.
-pub(super) const KINDS: &[Known] = &[
-    known("pods", "", "Pod", POD, &["spec", "status"]),
-    known(
-        "pods/ephemeralcontainers",
-        "",
-        "Pod",
-        POD,
-        &["spec", "status"],
-    ),
-    known("pods/status", "", "Pod", POD, &["spec", "status"]),
-    known("pods/resize", "", "Pod", POD, &["spec", "status"]),
-    known("deployments", "apps", "Deployment", TEMPLATE, WORKLOAD),
-    known("replicasets", "apps", "ReplicaSet", TEMPLATE, WORKLOAD),
-    known("statefulsets", "apps", "StatefulSet", TEMPLATE, WORKLOAD),
-    known("daemonsets", "apps", "DaemonSet", TEMPLATE, WORKLOAD),
-    known(
-        "replicationcontrollers",
-        "",
-        "ReplicationController",
-        TEMPLATE,
-        WORKLOAD,
-    ),
-    known(
-        "jobs",
-        "batch",
-        "Job",
-        TEMPLATE,
-        &[
-            "spec",
-            "status",
-            "spec.template",
-            "spec.template.metadata",
-            "spec.backoffLimit",
-            "spec.completionMode",
-            "spec.suspend",
-        ],
-    ),
-    known(
-        "cronjobs",
-        "batch",
-        "CronJob",
-        Some("spec.jobTemplate.spec.template.spec"),
-        &[
-            "spec",
-            "status",
-            "spec.schedule",
-            "spec.jobTemplate",
-            "spec.jobTemplate.metadata",
-            "spec.jobTemplate.spec.template.metadata",
-            "spec.concurrencyPolicy",
-            "spec.suspend",
-            "spec.successfulJobsHistoryLimit",
-            "spec.failedJobsHistoryLimit",
-        ],
-    ),
-    known(
-        "pods/exec",
-        "",
-        "PodExecOptions",
-        None,
-        &["apiVersion", "kind"],
-    ),
-    known(
-        "pods/attach",
-        "",
-        "PodAttachOptions",
-        None,
-        &["apiVersion", "kind"],
-    ),
-    known(
-        "pods/portforward",
-        "",
-        "PodPortForwardOptions",
-        None,
-        &["apiVersion", "kind"],
-    ),
-    known(
-        "pods/proxy",
-        "",
-        "PodProxyOptions",
-        None,
-        &["apiVersion", "kind"],
-    ),
-    known(
-        "services/proxy",
-        "",
-        "ServiceProxyOptions",
-        None,
-        &["apiVersion", "kind"],
-    ),
-    known(
-        "pods/eviction",
-        "",
-        "Eviction",
-        None,
-        &[
-            "apiVersion",
-            "kind",
-            "metadata",
-            "metadata.name",
-            "metadata.namespace",
-        ],
-    ),
-    known(
-        "services",
-        "",
-        "Service",
-        None,
-        &[
-            "spec",
-            "status",
-            "spec.type",
-            "spec.sessionAffinity",
-            "spec.ports[*].port",
-            "spec.ports[*].protocol",
-            "spec.ports[*].targetPort",
-        ],
-    ),
-    known("configmaps", "", "ConfigMap", None, &[]),
-    known("secrets", "", "Secret", None, &["type"]),
-    known("serviceaccounts", "", "ServiceAccount", None, &[]),
-    known(
-        "persistentvolumeclaims",
-        "",
-        "PersistentVolumeClaim",
-        None,
-        &[
-            "spec",
-            "status",
-            "spec.resources",
-            "spec.resources.requests",
-            "spec.accessModes",
-            "spec.volumeMode",
-        ],
-    ),
-    known("endpoints", "", "Endpoints", None, &[]),
-    known(
-        "ingresses",
-        "networking.k8s.io",
-        "Ingress",
-        None,
-        &[
-            "spec",
-            "status",
-            "spec.rules[*].http.paths",
-            "spec.rules[*].http.paths[*].backend",
-            "spec.rules[*].http.paths[*].pathType",
-            "spec.rules[*].http.paths[*].backend.service.name",
-        ],
-    ),
-    known(
-        "networkpolicies",
-        "networking.k8s.io",
-        "NetworkPolicy",
-        None,
-        &["spec", "spec.podSelector", "spec.policyTypes"],
-    ),
-    known(
-        "horizontalpodautoscalers",
-        "autoscaling",
-        "HorizontalPodAutoscaler",
-        None,
-        &[
-            "spec",
-            "status",
-            "spec.scaleTargetRef",
-            "spec.scaleTargetRef.kind",
-            "spec.scaleTargetRef.name",
-            "spec.maxReplicas",
-            "spec.minReplicas",
-        ],
-    ),
-    known(
-        "poddisruptionbudgets",
-        "policy",
-        "PodDisruptionBudget",
-        None,
-        &["spec", "status"],
-    ),
-    known("roles", "rbac.authorization.k8s.io", "Role", None, ROLE),
-    known(
-        "rolebindings",
-        "rbac.authorization.k8s.io",
-        "RoleBinding",
-        None,
-        BINDING,
-    ),
-    cluster(
-        "clusterroles",
-        "rbac.authorization.k8s.io",
-        "ClusterRole",
-        ROLE,
-    ),
-    cluster(
-        "clusterrolebindings",
-        "rbac.authorization.k8s.io",
-        "ClusterRoleBinding",
-        BINDING,
-    ),
-    cluster(
-        "namespaces",
-        "",
-        "Namespace",
-        &[
-            "spec",
-            "status",
-            "metadata.labels",
-            "metadata.labels.kubernetes.io/metadata.name",
-        ],
-    ),
-    cluster("nodes", "", "Node", &["spec", "status"]),
-    cluster(
-        "persistentvolumes",
-        "",
-        "PersistentVolume",
-        &[
-            "spec",
-            "status",
-            "spec.capacity",
-            "spec.accessModes",
-            "spec.volumeMode",
-            "spec.persistentVolumeReclaimPolicy",
-        ],
-    ),
-    cluster(
-        "storageclasses",
-        "storage.k8s.io",
-        "StorageClass",
-        &["provisioner", "reclaimPolicy", "volumeBindingMode"],
-    ),
 ];
 
 const REQUEST: &[&str] = &[
@@ -429,9 +134,26 @@ pub(super) fn is_known(case: &Case) -> bool {
     of_case(case).is_some()
 }
 
+/// Whether every resource of the group is in the table.
+pub(super) fn is_whole(group: &str) -> bool {
+    kinds::WHOLE.contains(&group)
+}
+
 /// Whether a request of this case may have no namespace.
 pub(super) fn may_be_cluster_scoped(case: &Case) -> bool {
     of_case(case).is_none_or(|known| !known.namespaced)
+}
+
+/// Whether the path and all that it stands in are there in every request of the case.
+pub(super) fn all_the_way(case: &Case, path: &Path) -> bool {
+    let mut left = Some(path.clone());
+    while let Some(path) = left {
+        if !always(case, &path) {
+            return false;
+        }
+        left = path.parent();
+    }
+    true
 }
 
 /// Whether the path is there in every request of the case, once its parent is.

@@ -1,12 +1,12 @@
-//! What reaches a policy; and L3, L5 and L8: what never does, what should not, what should.
+//! What reaches a policy; and L3 and L5: what never does, and what should not.
 
 use super::expressions::Trees;
 use super::facts::Case;
 use super::paths::{Path, Root, Step};
-use super::{Findings, Rule, Severity, required};
-use crate::cel::ast::{Kind, Node};
-use crate::model::{MatchConstraints, Policy, PolicyKind, ResourceRule};
+use super::{Findings, Rule, Severity, Together, required, subresources::subresources};
+use crate::model::{MatchConstraints, Policy, ResourceRule};
 use crate::source::Spanned;
+use std::collections::BTreeSet;
 
 const OPERATIONS: [&str; 4] = ["CREATE", "UPDATE", "DELETE", "CONNECT"];
 
@@ -22,38 +22,48 @@ const UNLABELLED: [&str; 8] = [
     "log",
 ];
 
-/// Whether the policy is not about Kubernetes at all.
-pub(super) fn is_about_json(policy: &Policy) -> bool {
+/// Whether the policy is not about requests to Kubernetes at all: about JSON, HTTP or Envoy.
+pub(super) fn is_about_others(policy: &Policy) -> bool {
     policy
         .kyverno
         .mode
         .as_ref()
-        .is_some_and(|mode| mode.value.eq_ignore_ascii_case("json"))
+        .is_some_and(|mode| !mode.value.eq_ignore_ascii_case("kubernetes"))
 }
+
+/// More are one: of resources that nothing is known of it does not matter which they are.
+const MAX_UNKNOWN: usize = 100;
 
 /// The kinds of request that reach the policy.
 pub(super) fn cases(policy: &Policy) -> Vec<Case> {
-    let mut cases = Vec::new();
+    let mut cases = BTreeSet::new();
     for rule in policy
         .match_constraints
         .iter()
         .flat_map(|all| &all.resource_rules)
     {
+        let names: BTreeSet<&str> = rule.resources.iter().map(|r| r.value.as_str()).collect();
         for operation in operations(rule) {
-            for resource in &rule.resources {
-                cases.extend(of_resource(&resource.value, rule, operation));
+            for name in &names {
+                cases.extend(of_resource(name, rule, operation));
             }
         }
     }
     if cases.is_empty() {
         cases.extend(["CREATE", "UPDATE"].map(|operation| unknown("?", "", operation)));
     }
-    cases.sort();
-    cases.dedup();
-    cases
+    let not_known = |case: &Case| case.kind == "?";
+    if cases.iter().filter(|case| not_known(case)).count() > MAX_UNKNOWN {
+        let one = |case: Case| match not_known(&case) {
+            true => unknown("?", "", &case.operation),
+            false => case,
+        };
+        cases = cases.into_iter().map(one).collect();
+    }
+    cases.into_iter().collect()
 }
 
-fn operations(rule: &ResourceRule) -> Vec<&'static str> {
+pub(super) fn operations(rule: &ResourceRule) -> Vec<&'static str> {
     let named = |operation: &str| rule.operations.iter().any(|o| o.value == operation);
     OPERATIONS
         .into_iter()
@@ -88,6 +98,7 @@ fn of_resource(name: &str, rule: &ResourceRule, operation: &str) -> Vec<Case> {
                 && (sub == "*" || sub == under)
                 && group_fits(known.group)
                 && connects(under) == (operation == "CONNECT")
+                && (under != "eviction" || operation == "CREATE")
         })
         .map(|known| {
             let (resource, under) = known
@@ -102,7 +113,8 @@ fn of_resource(name: &str, rule: &ResourceRule, operation: &str) -> Vec<Case> {
             }
         })
         .collect();
-    if wanted == "*" || required::resource(name).is_none() {
+    let known = wanted == "*" && rule.api_groups.iter().all(|g| required::is_whole(&g.value));
+    if wanted == "*" && !known || wanted != "*" && required::resource(name).is_none() {
         cases.push(unknown(wanted, sub, operation));
     }
     cases
@@ -143,11 +155,16 @@ fn connects(sub: &str) -> bool {
     matches!(sub, "exec" | "attach" | "portforward" | "proxy")
 }
 
-pub(super) fn judge(policy: &Policy, trees: &Trees<'_>, findings: &mut Findings<'_>) {
+pub(super) fn judge(
+    policy: &Policy,
+    trees: &Trees<'_>,
+    together: &Together<'_>,
+    findings: &mut Findings<'_>,
+) {
     let Some(constraints) = &policy.match_constraints else {
         return;
     };
-    if is_about_json(policy) {
+    if is_about_others(policy) {
         return;
     }
     selectors(constraints, findings);
@@ -156,7 +173,7 @@ pub(super) fn judge(policy: &Policy, trees: &Trees<'_>, findings: &mut Findings<
     }
     selects_itself(policy, findings);
     scope(policy, constraints, findings);
-    subresources(policy, constraints, trees, findings);
+    subresources(policy, trees, together, findings);
 }
 
 /// L3: an objectSelector on what has no labels.
@@ -319,70 +336,11 @@ fn selects_itself(policy: &Policy, findings: &mut Findings<'_>) {
     }
 }
 
-/// L8: ways around the policy through subresources.
-fn subresources(
-    policy: &Policy,
-    constraints: &MatchConstraints,
-    trees: &Trees<'_>,
-    findings: &mut Findings<'_>,
-) {
-    let listed = |resource: &str, operation: &str| {
-        constraints.resource_rules.iter().any(|rule| {
-            operations(rule).contains(&operation)
-                && rule.resources.iter().any(|r| covers(&r.value, resource))
-        })
-    };
-    let rule_for = |operation: &str| {
-        constraints.resource_rules.iter().find_map(|rule| {
-            let pods = rule.resources.iter().find(|r| r.value == "pods")?;
-            operations(rule).contains(&operation).then_some(pods)
-        })
-    };
-    let reads = |field: &str| trees.all().any(|tree| mentions(tree, field));
-    let adds = ["CREATE", "UPDATE"].into_iter().find_map(rule_for);
-    let webhook = policy.kind == PolicyKind::WebhookConfiguration;
-    if let Some(pods) = adds
-        && !listed("pods/ephemeralcontainers", "UPDATE")
-        && !webhook
-    {
-        let fix = "add `pods/ephemeralcontainers` with UPDATE, and judge spec.ephemeralContainers";
-        if reads("ephemeralContainers") {
-            let what = "ephemeral containers are judged, but they come by \
-                        `pods/ephemeralcontainers` alone, which is not matched";
-            findings.add(Rule::Subresources, Severity::Error, pods.at, what, fix);
-        } else if reads("containers") {
-            let what = "containers are judged, but ephemeral ones, added by \
-                        `pods/ephemeralcontainers`, are not";
-            findings.add(Rule::Subresources, Severity::Warning, pods.at, what, fix);
-        }
-    }
-    if let Some(pods) = rule_for("DELETE")
-        && !listed("pods/eviction", "CREATE")
-        && !webhook
-    {
-        let what = "an eviction deletes a pod without a DELETE that admission sees";
-        let fix = "add `pods/eviction` with CREATE";
-        findings.add(Rule::Subresources, Severity::Warning, pods.at, what, fix);
-    }
-}
-
 /// Whether a rule's resource matches `resource/sub`.
-fn covers(rule: &str, resource: &str) -> bool {
+pub(super) fn covers(rule: &str, resource: &str) -> bool {
     let (base, sub) = resource.split_once('/').unwrap_or((resource, ""));
     match rule.split_once('/') {
         Some((of, under)) => (of == "*" || of == base) && (under == "*" || under == sub),
         None => rule == resource,
     }
-}
-
-/// Whether a field of this name is selected anywhere.
-pub(super) fn mentions(node: &Node, name: &str) -> bool {
-    let here = match &node.kind {
-        Kind::Select { field, .. } | Kind::Has { field, .. } => field == name,
-        _ => false,
-    };
-    here || node
-        .children()
-        .into_iter()
-        .any(|child| mentions(child, name))
 }

@@ -4,6 +4,7 @@ use super::*;
 use crate::model::Policy;
 
 mod formats;
+mod public;
 
 /// A ValidatingAdmissionPolicy with its binding.
 fn policy(rule: &str, condition: &str, expression: &str) -> String {

@@ -1,8 +1,9 @@
 //! Walks an expression and says what it needs that is not sure to be there.
 
-use super::facts::{Case, Fact, Facts, Question, Variables, View, is_optional};
+use super::facts::{Basis, Case, Fact, Facts, Question, Variables, View};
 use super::paths::{self, Bound, Path, Root, Scope, Step};
 use super::required;
+use super::work::Work;
 use crate::cel::ast::{Binary, Kind, Macro, MacroKind, Node};
 use crate::source::{Position, Spanned};
 use std::collections::{HashMap, HashSet};
@@ -35,6 +36,7 @@ pub(super) type NeedsOf = HashMap<String, Vec<Need>>;
 pub(super) struct Walk<'a> {
     cases: &'a [Case],
     variables: &'a Variables,
+    work: &'a Work,
     needs_of: &'a NeedsOf,
     text: &'a Spanned<String>,
     known: HashMap<Fact, u32>,
@@ -47,15 +49,17 @@ pub(super) struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    pub(super) fn new(
-        cases: &'a [Case],
-        variables: &'a Variables,
-        needs_of: &'a NeedsOf,
-        text: &'a Spanned<String>,
-    ) -> Self {
+    pub(super) fn new(basis: &Basis<'a>, needs_of: &'a NeedsOf, text: &'a Spanned<String>) -> Self {
+        let Basis {
+            cases,
+            variables,
+            work,
+        } = *basis;
+        work.spend(cases.len());
         Self {
             cases,
             variables,
+            work,
             needs_of,
             text,
             known: HashMap::new(),
@@ -77,6 +81,7 @@ impl<'a> Walk<'a> {
         View {
             cases: self.cases,
             variables: self.variables,
+            work: self.work,
             scope: &self.scope,
             read,
         }
@@ -85,6 +90,7 @@ impl<'a> Walk<'a> {
     /// Does something while facts hold; nothing where they cannot.
     fn under(&mut self, facts: Facts, what: impl FnOnce(&mut Self)) {
         let Some(facts) = facts else { return };
+        self.work.spend(facts.len());
         for fact in &facts {
             *self.known.entry(fact.clone()).or_default() += 1;
             self.rule(fact, 1);
@@ -105,6 +111,7 @@ impl<'a> Walk<'a> {
         let Fact::Not(question, answer) = fact else {
             return;
         };
+        self.work.spend(self.cases.len());
         for (case, count) in self.cases.iter().zip(&mut self.ruled_out) {
             if case.answer(*question) == answer {
                 *count = count.saturating_add_signed(by);
@@ -121,6 +128,9 @@ impl<'a> Walk<'a> {
     }
 
     fn check(&mut self, node: &Node) {
+        if !self.work.spend(1) {
+            return;
+        }
         match &node.kind {
             Kind::Literal(_) | Kind::Name(_) => {}
             Kind::Select {
@@ -214,7 +224,9 @@ impl<'a> Walk<'a> {
                 "hasValue" | "value" => arguments.is_empty(),
                 _ => false,
             };
-            if of_optionals && is_optional(target, &self.scope, self.variables) == Some(false) {
+            if of_optionals
+                && paths::is_optional(target, &self.scope, self.variables) == Some(false)
+            {
                 self.say(Missing::NoOptional(function.to_owned()), node, true);
             }
             self.check(target);
@@ -244,14 +256,14 @@ impl<'a> Walk<'a> {
             );
         }
         if let Some((_, bound)) = names.first() {
-            for filter in filters(&inner.range) {
+            for (name, body) in filters(&inner.range, self.variables) {
                 let mut scope = self.scope.clone();
-                scope.push((filter.name.clone(), bound.clone()));
+                scope.push((name, bound.clone()));
                 let view = View {
                     scope: &scope,
                     ..self.view(true)
                 };
-                known.extend(view.when(&filter.body, true).into_iter().flatten());
+                known.extend(view.when(&body, true).into_iter().flatten());
             }
         }
         let depth = self.scope.len();
@@ -271,7 +283,9 @@ impl<'a> Walk<'a> {
     }
 
     fn variable(&mut self, name: &str) {
-        for need in self.needs_of.get(name).map_or(&[][..], Vec::as_slice) {
+        let needs = self.needs_of.get(name).map_or(&[][..], Vec::as_slice);
+        self.work.spend(needs.len());
+        for need in needs {
             let met = match &need.what {
                 Missing::Absent(path) => self.is_there(path),
                 Missing::Null(path) => !self.may_be_null(path.root),
@@ -285,6 +299,7 @@ impl<'a> Walk<'a> {
 
     fn read(&mut self, path: Option<Path>, node: &Node) {
         let Some(path) = path else { return };
+        self.work.spend(self.cases.len());
         let root = Path::root(path.root);
         if self.may_be_null(path.root) {
             if !self
@@ -335,14 +350,28 @@ impl<'a> Walk<'a> {
             && self.left().any(|case| is_null(case, root))
     }
 
+    /// The first of a list that may be absent, and is there: an empty one is left out of the
+    /// objects of kinds that are known.
+    fn is_first(&self, path: &Path) -> bool {
+        let (Some(Step::At(0)), Some(list)) = (path.steps.last(), path.parent()) else {
+            return false;
+        };
+        matches!(path.root, Root::Object | Root::OldObject)
+            && self.known.contains_key(&Fact::Present(list.clone()))
+            && self
+                .left()
+                .all(|case| required::is_known(case) && !required::always(case, &list))
+    }
+
     fn is_there(&self, path: &Path) -> bool {
         self.known.contains_key(&Fact::Present(path.clone()))
             || matches!(path.steps.last(), Some(Step::Item(_)) | None)
+            || self.is_first(path)
             || self.left().all(|case| required::always(case, path))
     }
 }
 
-fn is_null(case: &Case, root: Root) -> bool {
+pub(super) fn is_null(case: &Case, root: Root) -> bool {
     match root {
         Root::Object => case.operation == "DELETE",
         Root::OldObject => matches!(case.operation.as_str(), "CREATE" | "CONNECT"),
@@ -351,17 +380,23 @@ fn is_null(case: &Case, root: Root) -> bool {
     }
 }
 
-/// The filters that a macro's range has been through.
-fn filters(range: &Node) -> Vec<&Macro> {
+/// The filters that a macro's range has been through, in variables too: names and bodies.
+pub(super) fn filters(range: &Node, variables: &Variables) -> Vec<(String, Node)> {
     let mut found = Vec::new();
     let mut node = range;
     while let Kind::Macro(inner) = &node.kind {
         if inner.kind != MacroKind::Filter {
             break;
         }
-        found.push(inner.as_ref());
+        found.push((inner.name.clone(), inner.body.clone()));
         node = &inner.range;
     }
+    let variable = paths::variable(node, &Vec::new()).and_then(|name| variables.get(name));
+    found.extend(
+        variable
+            .iter()
+            .flat_map(|variable| variable.filters.clone()),
+    );
     found
 }
 

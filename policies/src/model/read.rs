@@ -1,8 +1,9 @@
 //! From a tree of values to the model. What has the wrong type is noted and left out.
 
 use super::{
-    Attestor, Binding, Document, Exception, ImageChecks, ImageReference, Kyverno, MatchConstraints,
-    Named, ParamKind, Policy, PolicyKind, Problem, ResourceRule, Selector, Unknown, Validation,
+    Attestor, Binding, Document, Excepted, Exception, ImageChecks, ImageReference, Kyverno,
+    MatchConstraints, Named, ParamKind, Policy, PolicyKind, Problem, ResourceRule, Selector,
+    Unknown, Validation,
 };
 use crate::source::{Node, Spanned, Value};
 
@@ -289,7 +290,24 @@ fn policy(node: &Node, kind: PolicyKind, api_version: &str) -> Policy {
             }
         },
         problems: fields.problems,
+        outline: is_outline(node),
     }
+}
+
+/// Whether an object says nothing but its name, and perhaps a status.
+fn is_outline(node: &Node) -> bool {
+    let empty = |(key, value): &(Spanned<String>, Node)| match key.value.as_str() {
+        "apiVersion" | "kind" | "metadata" | "status" => true,
+        "spec" => match &value.value {
+            Value::Null => true,
+            Value::Map(entries) => entries.is_empty(),
+            Value::Bool(_) | Value::Int(_) | Value::Float(_) | Value::Text(_) | Value::List(_) => {
+                false
+            }
+        },
+        _ => false,
+    };
+    node.entries().iter().all(empty)
 }
 
 fn webhook(node: &Node, api_version: &str) -> Policy {
@@ -310,6 +328,7 @@ fn webhook(node: &Node, api_version: &str) -> Policy {
         validation_actions: None,
         kyverno: Kyverno::default(),
         problems: fields.problems,
+        outline: false,
     }
 }
 
@@ -330,6 +349,7 @@ fn binding(node: &Node) -> Binding {
             .map(|node| fields.constraints(node, "resourceRules")),
         param_ref: spec.get("paramRef").cloned(),
         problems: fields.problems,
+        outline: is_outline(node),
     }
 }
 
@@ -339,8 +359,10 @@ fn exception(node: &Node) -> Exception {
     let mut policies = Vec::new();
     if let Some(spec) = node.get("spec") {
         for (list, key) in [("policyRefs", "name"), ("exceptions", "policyName")] {
-            let items = spec.get(list).map_or(&[][..], Node::items);
-            policies.extend(items.iter().filter_map(|item| fields.text(item, key)));
+            for item in spec.get(list).map_or(&[][..], Node::items) {
+                let kind = item.get("kind").and_then(Node::str).map(str::to_owned);
+                policies.extend(fields.text(item, key).map(|name| Excepted { name, kind }));
+            }
         }
     }
     Exception {

@@ -146,7 +146,7 @@ fn a_list_is_its_objects_and_a_webhook_configuration_its_webhooks() {
     else {
         panic!("{documents:?}");
     };
-    assert_eq!(exception.policies[0].value, "p");
+    assert_eq!(exception.policies[0].name.value, "p");
     assert_eq!(
         (first.kind, &*first.name.value),
         (PolicyKind::WebhookConfiguration, "a.b.c")
