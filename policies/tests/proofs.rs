@@ -27,3 +27,5 @@ mod fence;
 mod mutation;
 #[path = "proofs/never_errors.rs"]
 mod never_errors;
+#[path = "proofs/reports.rs"]
+mod reports;

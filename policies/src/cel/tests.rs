@@ -199,3 +199,27 @@ fn a_panic_of_the_engine_is_an_error() {
         EvalError::Failed
     );
 }
+
+#[test]
+fn qk67_what_is_missing_is_one_kind_of_error_for_fields_and_for_keys() {
+    for source in ["object.spec.missing", "object.metadata.labels['missing']"] {
+        let expression = Expression::compile(source, version(34)).unwrap();
+        let error = expression
+            .evaluate(&activation(), &mut Budget::policy())
+            .unwrap_err();
+        assert!(
+            matches!(error, EvalError::NoSuchKey(_)),
+            "{source}: {error}"
+        );
+    }
+}
+
+#[test]
+fn qk68_a_whole_number_of_json_is_an_int() {
+    check(&[
+        ("object.spec.replicas == 3", "true"),
+        ("object.spec.replicas + 1", "4"),
+        ("object.spec.replicas - 4", "-1"),
+        ("type(object.spec.replicas) == int", "true"),
+    ]);
+}
