@@ -62,9 +62,9 @@ pub async fn container_is_hardened(stage: &Stage, opened: &Opened) -> Result<boo
         return Ok(false);
     };
     let added = pod["spec"]["ephemeralContainers"].take();
-    let named = |found: &Value| found["name"] == debug_container_name(&id);
-    let added = added.as_array().into_iter().flatten();
-    let Some(mut found) = added.cloned().find(named) else {
+    let named = |found: &&Value| found["name"] == debug_container_name(&id);
+    let mut added = added.as_array().into_iter().flatten();
+    let Some(mut found) = added.find(named).cloned() else {
         return Ok(false);
     };
     let facts: PodFacts = serde_json::from_value(pod).map_err(failed)?;

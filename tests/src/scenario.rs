@@ -10,7 +10,8 @@ use crate::smoke::{self, Opened, Seen};
 use crate::stage::Stage;
 use serde_json::Value;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// How many processes have this word in their command; the stand-in and the one-node cluster run
 /// theirs on this machine. A busybox shell runs `yes` and `sleep` without a command of their own:
