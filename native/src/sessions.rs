@@ -96,11 +96,10 @@ impl Sessions {
     }
 
     fn cluster(&self, name: &str) -> Result<Arc<dyn Cluster>, ApiError> {
-        self.clusters.get(name).cloned().ok_or_else(|| {
-            ApiError::NotFound(format!(
-                "cluster `{name}` is not configured; nothing was done"
-            ))
-        })
+        self.clusters
+            .get(name)
+            .cloned()
+            .ok_or_else(|| ApiError::NotFound(format!("cluster `{name}` is not configured")))
     }
 }
 

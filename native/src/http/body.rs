@@ -21,9 +21,7 @@ async fn bytes(body: Body) -> Result<bytes::Bytes, ApiError> {
         Err(error) if error.is::<http_body_util::LengthLimitError>() => Err(ApiError::TooLarge {
             limit: LARGEST_BODY,
         }),
-        Err(_) => Err(ApiError::Malformed(
-            "the body broke off; nothing was done".to_owned(),
-        )),
+        Err(_) => Err(ApiError::Malformed("the body broke off".to_owned())),
     }
 }
 

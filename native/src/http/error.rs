@@ -1,6 +1,7 @@
 //! One error enum at the HTTP boundary and one exhaustive match to statuses (docs/http-status.md).
 //!
-//! Invariant: no `_` arm: a new error does not compile until it has a status and a name.
+//! Invariants: no `_` arm: a new error does not compile until it has a status and a name. A route
+//! that would have done something names in its refusal what was not done ([`Refused`]).
 
 use crate::ports::{ClusterError, RecordingError, StoreError};
 use axum::Json;
@@ -23,13 +24,13 @@ pub enum ApiError {
     #[error("{0}")]
     Malformed(String),
     /// The body is larger than is read.
-    #[error("the body is larger than the {limit} bytes that are read; nothing was done")]
+    #[error("the body is larger than the {limit} bytes that are read")]
     TooLarge {
         /// Bytes that are read.
         limit: usize,
     },
     /// The body is not what its route takes.
-    #[error("send the body as `application/json`; nothing was done")]
+    #[error("send the body as `application/json`")]
     NotJson,
     /// The caller may not do this.
     #[error("{0}")]
@@ -168,9 +169,40 @@ impl ApiError {
         }
     }
 
-    fn body(&self) -> serde_json::Value {
+    /// Whether its own text names what was not done.
+    fn says_what_was_not_done(&self) -> bool {
+        matches!(self, Self::Lost { .. } | Self::FailedToStart { .. })
+    }
+
+    /// Whether what was asked for may have been done all the same: an answer that got lost.
+    fn is_in_doubt(&self) -> bool {
+        matches!(self, Self::Store(StoreError::Away(_)))
+    }
+
+    fn message(&self, not_done: Option<NotDone>) -> String {
+        match not_done {
+            Some(not_done) if self.is_in_doubt() => format!("{self}; {}", not_done.in_doubt),
+            Some(not_done) if !self.says_what_was_not_done() => {
+                format!("{self}; {}", not_done.certain)
+            }
+            Some(_) | None => self.to_string(),
+        }
+    }
+
+    fn answer(&self, not_done: Option<NotDone>) -> Response {
         let (status, name) = self.backstage();
-        let mut error = json!({"name": name, "message": self.to_string()});
+        if status.is_server_error() {
+            // The chain, once; no error of ours carries a token, a terminal byte or a reason.
+            tracing::warn!(status = status.as_u16(), name, error = %chain(self), "refused");
+        } else {
+            tracing::debug!(status = status.as_u16(), name, "refused");
+        }
+        (status, Json(self.body(not_done))).into_response()
+    }
+
+    fn body(&self, not_done: Option<NotDone>) -> serde_json::Value {
+        let (status, name) = self.backstage();
+        let mut error = json!({"name": name, "message": self.message(not_done)});
         match self {
             Self::Invalid(problems) => error["problems"] = json!(problems),
             Self::OverLimit(LimitRefusal::Reached { name, max }) => {
@@ -200,14 +232,33 @@ impl ApiError {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let (status, name) = self.backstage();
-        if status.is_server_error() {
-            // The chain, once; no error of ours carries a token, a terminal byte or a reason.
-            tracing::warn!(status = status.as_u16(), name, error = %chain(&self), "refused");
-        } else {
-            tracing::debug!(status = status.as_u16(), name, "refused");
-        }
-        (status, Json(self.body())).into_response()
+        self.answer(None)
+    }
+}
+
+/// What a route does not do when it refuses, in words.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct NotDone {
+    /// For nearly every error.
+    pub(super) certain: &'static str,
+    /// Where the database's answer got lost.
+    pub(super) in_doubt: &'static str,
+}
+
+impl NotDone {
+    /// The refusal of a route that does this.
+    pub(super) fn because(self, error: impl Into<ApiError>) -> Refused {
+        Refused(error.into(), self)
+    }
+}
+
+/// An error whose message names what was not done.
+#[derive(Debug)]
+pub(super) struct Refused(ApiError, NotDone);
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        self.0.answer(Some(self.1))
     }
 }
 

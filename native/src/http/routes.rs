@@ -2,7 +2,7 @@
 
 use super::body::{json, nothing_required};
 use super::caller::caller;
-use super::error::ApiError;
+use super::error::{ApiError, NotDone, Refused};
 use super::socket::Slot;
 use super::upgrade::{Counted, Handshake};
 use crate::app::App;
@@ -20,6 +20,24 @@ use std::sync::Arc;
 use tracing::Instrument;
 
 type Shared = State<Arc<App>>;
+
+const OPEN: NotDone = NotDone {
+    certain: "no session was opened",
+    // Of a row that was stored all the same, the sweep makes an ended one.
+    in_doubt: "no session was opened",
+};
+const END: NotDone = NotDone {
+    certain: "nothing was changed",
+    in_doubt: "whether the session was ended is not known",
+};
+const ATTACH: NotDone = NotDone {
+    certain: "no terminal was opened",
+    in_doubt: "no terminal was opened",
+};
+const NOT_YET: NotDone = NotDone {
+    certain: "nothing was changed",
+    in_doubt: "nothing was changed",
+};
 
 /// Every route of the API socket.
 pub fn routes(app: Arc<App>) -> Router {
@@ -105,18 +123,23 @@ async fn readyz(State(app): Shared) -> Response {
         .into_response()
 }
 
-async fn not_yet(headers: HeaderMap) -> ApiError {
-    match caller(&headers) {
+async fn not_yet(headers: HeaderMap) -> Refused {
+    NOT_YET.because(match caller(&headers) {
         Ok(_) => ApiError::NotImplemented(
             "sessions that need a second person are not available in this version".to_owned(),
         ),
         Err(error) => error,
-    }
+    })
 }
 
-async fn open(State(app): Shared, headers: HeaderMap, body: Body) -> Result<Response, ApiError> {
-    let caller = caller(&headers)?;
-    let body = json(&headers, body).await?;
+async fn open(State(app): Shared, headers: HeaderMap, body: Body) -> Result<Response, Refused> {
+    let opened = opened(&app, &headers, body).await;
+    opened.map_err(|error| OPEN.because(error))
+}
+
+async fn opened(app: &App, headers: &HeaderMap, body: Body) -> Result<Response, ApiError> {
+    let caller = caller(headers)?;
+    let body = json(headers, body).await?;
     let at_once = headers.get_all("prefer").iter().any(|value| {
         value.to_str().is_ok_and(|text| {
             text.split(',')
@@ -169,10 +192,15 @@ async fn end(
     Read(Path(id)): Read<Path<String>>,
     headers: HeaderMap,
     body: Body,
-) -> Result<Response, ApiError> {
-    let caller = caller(&headers)?;
-    nothing_required(&headers, body).await?;
-    Ok(Json(app.sessions()?.end_for(&caller, &session_id(&id)?).await?).into_response())
+) -> Result<Response, Refused> {
+    let ended = ended(&app, &id, &headers, body).await;
+    ended.map_err(|error| END.because(error))
+}
+
+async fn ended(app: &App, id: &str, headers: &HeaderMap, body: Body) -> Result<Response, ApiError> {
+    let caller = caller(headers)?;
+    nothing_required(headers, body).await?;
+    Ok(Json(app.sessions()?.end_for(&caller, &session_id(id)?).await?).into_response())
 }
 
 async fn recording(
@@ -202,10 +230,15 @@ async fn recording(
 async fn attach(
     State(app): Shared,
     Read(Path(id)): Read<Path<String>>,
-    mut request: Request<Body>,
-) -> Result<Response, ApiError> {
+    request: Request<Body>,
+) -> Result<Response, Refused> {
+    let attached = attached(&app, &id, request).await;
+    attached.map_err(|error| ATTACH.because(error))
+}
+
+async fn attached(app: &App, id: &str, mut request: Request<Body>) -> Result<Response, ApiError> {
     let caller = caller(request.headers())?;
-    let id = session_id(&id)?;
+    let id = session_id(id)?;
     let handshake = Handshake::check(&mut request)?;
     let slot = request.extensions_mut().remove::<Slot>();
     let terminal = app.sessions()?.attach(&caller, &id).await?;

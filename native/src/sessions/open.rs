@@ -200,11 +200,11 @@ fn only_what_exists(tier: Tier, mode: Mode) -> Result<(), ApiError> {
         (Tier::Ground, Mode::Live) => Ok(()),
         (Tier::Flight, _) => Err(ApiError::NotImplemented(
             "this environment is Flight, and sessions that need a second person are not available \
-             in this version; nothing was stored"
+             in this version"
                 .to_owned(),
         )),
         (Tier::Ground, Mode::Copy) => Err(ApiError::NotImplemented(
-            "mode `copy` is not available in this version; nothing was stored".to_owned(),
+            "mode `copy` is not available in this version".to_owned(),
         )),
     }
 }

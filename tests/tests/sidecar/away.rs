@@ -36,6 +36,14 @@ async fn a_database_that_is_away_refuses_requests_and_keeps_terminals_and_deadli
             answer["error"]["name"], "ServiceUnavailableError",
             "{answer}"
         );
+        let message = answer["error"]["message"].as_str().unwrap_or_default();
+        let not_done = match (method, path.ends_with("/end")) {
+            ("POST", false) => "; no session was opened",
+            // Nobody knows whether the statement arrived.
+            ("POST", true) => "; whether the session was ended is not known",
+            (_, _) => "",
+        };
+        assert!(message.ends_with(not_done), "{method} {path}: {answer}");
     }
     assert!(
         asked.elapsed() < 4 * Duration::from_secs(10),
@@ -191,23 +199,53 @@ async fn without_recordings_no_session_opens_and_no_cluster_is_touched() {
         assert_eq!(status, 503, "{what}: {answer}");
         let message = answer["error"]["message"].as_str().unwrap_or_default();
         assert!(
-            message.starts_with("recordings are unavailable"),
+            message.starts_with("recordings are unavailable")
+                && message.ends_with("; no session was opened"),
             "{what}: {answer}"
         );
         assert_eq!(writes(), 0, "{what}");
-        for row in stand.rows().await {
-            let id = row["id"].as_str().expect("an id");
-            let row = stand.ended(id).await;
-            let reason = row["end_reason"].as_str().unwrap_or_default();
-            assert!(
-                reason.starts_with("failed to start: recordings are unavailable"),
-                "{reason}"
-            );
-        }
+        assert!(stand.rows().await.is_empty(), "{what}: nothing is stored");
         broken.mend();
         stand.assert_nothing_is_left().await;
         assert_eq!(writes(), 0, "{what}");
     }
+    let open = stand.open().await;
+    stand.end(&open.id).await;
+    stand.ended(&open.id).await;
+}
+
+#[tokio::test]
+async fn c_6_a_header_that_cannot_be_saved_once_the_row_is_there_ends_it_untouched() {
+    let stand = Plan::new().start().await;
+    // The store can be written, as was asked before the row; this app's folder cannot.
+    let folder = stand.settings.recordings().join("shop");
+    std::fs::create_dir_all(&folder).expect("the folder");
+    let broken = break_folder(&folder);
+    let before = stand.standin.requests().len();
+    let (status, answer) = stand.post("/v1/sessions", Some(&stand.request())).await;
+    assert_eq!(status, 503, "{answer}");
+    let message = answer["error"]["message"].as_str().unwrap_or_default();
+    assert!(
+        message.starts_with("recordings are unavailable"),
+        "{answer}"
+    );
+    let rows = stand.rows().await;
+    assert_eq!(rows.len(), 1, "{rows:#?}");
+    let row = stand.ended(rows[0]["id"].as_str().expect("an id")).await;
+    let reason = row["end_reason"].as_str().unwrap_or_default();
+    assert!(
+        reason.starts_with("failed to start: recordings are unavailable"),
+        "{reason}"
+    );
+    assert!(row["role_binding"].is_null() && row["debug_container"].is_null());
+    let since = stand.standin.requests().split_off(before);
+    let reads = ["get", "list", "watch"];
+    assert!(
+        since.iter().all(|r| reads.contains(&r.verb.as_str())),
+        "nothing reached the cluster: {since:#?}"
+    );
+    stand.assert_nothing_is_left().await;
+    broken.mend();
     let open = stand.open().await;
     stand.end(&open.id).await;
     stand.ended(&open.id).await;

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use standin::{AppSeed, Options};
 
 /// One request as it is on the wire.
-async fn raw(
+pub(crate) async fn raw(
     stand: &Stand,
     (method, path): (&str, &str),
     headers: &[(&str, &str)],
@@ -75,6 +75,17 @@ impl Before {
         assert_eq!(stand.standin.requests().len(), self.requests, "{what}");
     }
 }
+
+/// A refusal names what was not done.
+#[track_caller]
+fn names(answer: &Value, not_done: &str, what: &str) {
+    let message = answer["error"]["message"].as_str().unwrap_or_default();
+    assert_eq!(message.matches(not_done).count(), 1, "{what}: {answer}");
+    assert!(message.ends_with(not_done), "{what}: {answer}");
+}
+
+const NOT_OPENED: &str = "; no session was opened";
+const NOT_CHANGED: &str = "; nothing was changed";
 
 fn problems(answer: &Value) -> Vec<(String, String)> {
     let listed = answer["error"]["problems"]
@@ -210,6 +221,7 @@ async fn every_problem_of_a_request_is_named_with_its_field() {
             .map(|(f, c)| ((*f).to_owned(), (*c).to_owned()))
             .collect();
         assert_eq!(problems(&answer), expected, "{change}: {answer}");
+        names(&answer, NOT_OPENED, "fields");
     }
     for whole in [json!([]), json!("x"), json!(null), json!(7)] {
         let (status, answer) = stand.post("/v1/sessions", Some(&whole)).await;
@@ -218,6 +230,7 @@ async fn every_problem_of_a_request_is_named_with_its_field() {
             problems(&answer),
             [(String::new(), "not-an-object".to_owned())]
         );
+        names(&answer, NOT_OPENED, "no object");
     }
     before.nothing_was_asked(&stand, "bad fields").await;
 }
@@ -264,7 +277,7 @@ async fn a_body_that_is_none_is_refused() {
     for (what, expected, headers, body) in cases {
         let (status, answer) = raw(&stand, post, headers, body).await;
         assert_eq!(status, expected, "{what}: {answer}");
-        assert!(answer["error"]["message"].is_string(), "{what}: {answer}");
+        names(&answer, NOT_OPENED, what);
     }
     before.nothing_was_asked(&stand, "bad bodies").await;
 }
@@ -295,6 +308,9 @@ async fn a_caller_who_cannot_be_read_is_nobody() {
         ] {
             let (status, answer) = raw(&stand, (method, path), &headers, good.clone()).await;
             assert_eq!(status, 400, "{caller:.40}: {answer}");
+            if method == "POST" {
+                names(&answer, NOT_OPENED, caller);
+            }
         }
     }
     before.nothing_was_asked(&stand, "bad callers").await;
@@ -309,7 +325,9 @@ async fn a_caller_who_cannot_be_read_is_nobody() {
         Some(&body),
     )
     .await;
-    assert_eq!(refused.expect("an answer").0, 403);
+    let (status, answer) = refused.expect("an answer");
+    assert_eq!(status, 403);
+    names(&answer, NOT_OPENED, "no permission");
     before.nothing_was_asked(&stand, "no permission").await;
 }
 
@@ -366,6 +384,7 @@ async fn a_target_that_is_not_the_callers_or_not_there_is_refused() {
         }
         let (status, answer) = stand.post("/v1/sessions", Some(&body)).await;
         assert_eq!(status, expected, "{what}: {answer}");
+        names(&answer, NOT_OPENED, what);
         before.still_holds(&stand, what).await;
     }
 }
@@ -380,24 +399,25 @@ async fn a_session_is_its_requesters_and_its_apps() {
     let before = before(&stand).await;
 
     let refused = Terminal::attach(&socket, &caller(bob, "shop"), &open.id).await;
-    assert_eq!(
-        refused.err().expect("refused").0,
-        403,
-        "another user's terminal"
-    );
+    let (status, body) = refused.err().expect("refused");
+    assert_eq!(status, 403, "another user's terminal");
+    let body = serde_json::from_str(&body).expect("JSON");
+    names(&body, "; no terminal was opened", "another user's terminal");
     let refused = Terminal::attach(&socket, &caller(ALICE, "till"), &open.id).await;
     assert_eq!(refused.err().expect("refused").0, 404, "another app's");
     let unknown = "a".repeat(12);
     for id in [unknown.as_str(), "x", "..", "ABCDEFGHIJKL"] {
         let refused = Terminal::attach(&socket, &caller(ALICE, "shop"), id).await;
         assert_eq!(refused.err().expect("refused").0, 404, "{id}");
-        let (status, _) = stand.end(id).await;
+        let (status, answer) = stand.end(id).await;
         assert_eq!(status, 404, "{id}");
+        names(&answer, NOT_CHANGED, id);
     }
-    let (status, _) = stand
+    let (status, answer) = stand
         .as_user(bob, "POST", &format!("{path}/end"), None)
         .await;
     assert_eq!(status, 403, "another user's end");
+    names(&answer, NOT_CHANGED, "another user's end");
     for path in [path.clone(), format!("{path}/recording")] {
         let of_another_app = call(&socket, "GET", &path, Some(&caller(ALICE, "till")), None).await;
         assert_eq!(of_another_app.expect("an answer").0, 404, "{path}");
@@ -405,8 +425,9 @@ async fn a_session_is_its_requesters_and_its_apps() {
     let (status, _) = stand.get(&format!("{path}/attach")).await;
     assert_eq!(status, 400, "not a WebSocket");
     for route in ["approve", "deny", "start", "extend", "review"] {
-        let (status, _) = stand.post(&format!("{path}/{route}"), None).await;
+        let (status, answer) = stand.post(&format!("{path}/{route}"), None).await;
         assert_eq!(status, 501, "{route}");
+        names(&answer, NOT_CHANGED, route);
     }
     before.still_holds(&stand, "somebody else").await;
     assert_eq!(stand.row(&open.id).await["state"], "active");
@@ -433,6 +454,7 @@ async fn one_more_than_a_limit_is_refused_with_its_name() {
         "{answer}"
     );
     assert_eq!(answer["error"]["limit"]["max"], 2);
+    names(&answer, NOT_OPENED, "perUser");
     full.still_holds(&stand, "perUser").await;
 
     let bob = "user:default/bob";
@@ -449,5 +471,6 @@ async fn one_more_than_a_limit_is_refused_with_its_name() {
         (409, &"perApp".into()),
         "{answer}"
     );
+    names(&answer, NOT_OPENED, "perApp");
     full.still_holds(&stand, "perApp").await;
 }
