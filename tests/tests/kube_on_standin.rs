@@ -23,6 +23,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 use world::{NAME, NAMESPACE, binding, connect, context, minted, parsed, world, world_of, write};
 
+#[path = "kube_on_standin/launcher.rs"]
+mod launcher;
 #[path = "kube_on_standin/world.rs"]
 mod world;
 
@@ -236,6 +238,31 @@ async fn a_cluster_that_hangs_is_given_up_in_time() {
         start.elapsed()
     );
     world.standin.faults().release();
+}
+
+#[tokio::test]
+async fn an_exec_plugins_token_opens_the_cluster() {
+    let world = world().await;
+    let token = world.standin.token("breakglass").expect("a token");
+    let credential = json!({
+        "apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential",
+        "status": { "token": token },
+    });
+    write(&world.files, "credential", &credential.to_string());
+    let mut file: serde_json::Value =
+        serde_json::from_str(&world.standin.kubeconfig()).expect("JSON");
+    file["users"] = json!([{ "name": "breakglass", "user": { "exec": {
+        "apiVersion": "client.authentication.k8s.io/v1", "command": "cat",
+        "args": [world.files.path().join("credential")],
+    } } }]);
+    write(&world.files, "kubeconfig", &file.to_string());
+    let clusters = connect(&[("c", context(world.files.path(), "breakglass"))]).await;
+    let who = clusters["c"].username().await.expect("who we are");
+    assert_eq!(who, "system:serviceaccount:tower:breakglass");
+    let id = SessionId::parse("abcdefghijkl").expect("an id");
+    let made = clusters["c"].create_grant(&id, &binding(&id)).await;
+    made.expect("with the account's rights");
+    assert!(world.has_binding(&names::grant_name(&id)).await);
 }
 
 #[tokio::test]
