@@ -2,7 +2,7 @@
 
 use crate::StageError;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
@@ -105,11 +105,13 @@ impl Process {
             .map_err(|error| StageError::of(format!("cannot kill {}", self.name), error))
     }
 
-    /// Sends SIGTERM and waits.
-    pub async fn stop(&mut self, within: Duration) -> Result<(), StageError> {
+    /// Sends SIGTERM and waits: how it exited.
+    pub async fn stop(&mut self, within: Duration) -> Result<ExitStatus, StageError> {
         self.signal(rustix::process::Signal::TERM);
         match tokio::time::timeout(within, self.child.wait()).await {
-            Ok(_) => Ok(()),
+            Ok(exited) => {
+                exited.map_err(|error| StageError::of(format!("{}'s exit", self.name), error))
+            }
             Err(_) => {
                 let _ = self.child.kill().await;
                 Err(StageError::new(format!(

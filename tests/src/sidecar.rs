@@ -10,6 +10,7 @@ use breakglass::sessions::World;
 use breakglass::store::PgStore;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::process::Command;
@@ -135,8 +136,8 @@ impl SidecarProcess {
         self.process.kill().await
     }
 
-    /// SIGTERM, which must be over within 10 s (O-6).
-    pub async fn stop(&mut self) -> Result<(), StageError> {
+    /// SIGTERM, which must be over within 10 s (O-6): how it exited.
+    pub async fn stop(&mut self) -> Result<ExitStatus, StageError> {
         self.process.stop(Duration::from_secs(10)).await
     }
 
@@ -182,6 +183,30 @@ impl SidecarHere {
         settings: &Settings,
         change: impl FnOnce(&mut Config),
     ) -> Result<Self, StageError> {
+        let this = Self::begin(settings, change).await?;
+        let socket = settings.socket();
+        until("the sidecar's socket", Duration::from_secs(30), || async {
+            get(&socket, "/healthz").await.ok()
+        })
+        .await?;
+        Ok(this)
+    }
+
+    /// The same, and ready as it says itself: its socket may be for others.
+    pub async fn start_unasked(
+        settings: &Settings,
+        change: impl FnOnce(&mut Config),
+    ) -> Result<Self, StageError> {
+        let this = Self::begin(settings, change).await?;
+        let ready = || async { this.app.missing().await.is_empty().then_some(()) };
+        until("the sidecar's readiness", Duration::from_secs(60), ready).await?;
+        Ok(this)
+    }
+
+    async fn begin(
+        settings: &Settings,
+        change: impl FnOnce(&mut Config),
+    ) -> Result<Self, StageError> {
         let mut config = settings.config()?;
         change(&mut config);
         let clock = Arc::new(FakeClock::new());
@@ -204,11 +229,6 @@ impl SidecarHere {
                 tracing::error!(%error, "the sidecar stopped");
             }
         });
-        let socket = settings.socket();
-        until("the sidecar's socket", Duration::from_secs(30), || async {
-            get(&socket, "/healthz").await.ok()
-        })
-        .await?;
         Ok(Self {
             app,
             clock,

@@ -13,8 +13,14 @@
     reason = "a test panics to fail, and tells its story in one piece"
 )]
 
+#[path = "sidecar/access.rs"]
+mod access;
+#[path = "sidecar/answers.rs"]
+mod answers;
 #[path = "sidecar/away.rs"]
 mod away;
+#[path = "sidecar/clusters.rs"]
+mod clusters;
 #[path = "sidecar/deadlines.rs"]
 mod deadlines;
 #[path = "sidecar/frames.rs"]
@@ -25,6 +31,8 @@ mod leftovers;
 mod meanwhile;
 #[path = "sidecar/opening.rs"]
 mod opening;
+#[path = "sidecar/peers.rs"]
+mod peers;
 #[path = "sidecar/plan.rs"]
 mod plan;
 #[path = "sidecar/requests.rs"]
@@ -39,5 +47,11 @@ mod shells;
 mod spools;
 #[path = "sidecar/stand.rs"]
 mod stand;
+#[path = "sidecar/stepping_down.rs"]
+mod stepping_down;
+#[path = "sidecar/stopping.rs"]
+mod stopping;
 #[path = "sidecar/terminal.rs"]
 mod terminal;
+#[path = "sidecar/tiers.rs"]
+mod tiers;

@@ -64,8 +64,17 @@ impl Socket {
 
     /// Serves until `stop`; open requests are let finish, upgraded ones are their owner's to end.
     pub async fn serve(self, routes: Router, peers: Peers, stop: CancellationToken) {
-        let peers = Arc::new(peers);
-        let slots = Arc::new(Semaphore::new(CONNECTIONS));
+        self.serve_at_most(CONNECTIONS, routes, peers, stop).await;
+    }
+
+    async fn serve_at_most(
+        self,
+        most: usize,
+        routes: Router,
+        peers: Peers,
+        stop: CancellationToken,
+    ) {
+        let slots = Arc::new(Semaphore::new(most));
         let connections = TaskTracker::new();
         loop {
             let accepted = tokio::select! {
@@ -85,7 +94,7 @@ impl Socket {
                 continue;
             }
             let Ok(slot) = slots.clone().try_acquire_owned() else {
-                tracing::warn!(CONNECTIONS, "too many connections, one was closed");
+                tracing::warn!(most, "too many connections, one was closed");
                 continue;
             };
             let routes = routes.clone();
@@ -138,3 +147,6 @@ fn allowed(stream: &UnixStream, peers: &Peers) -> bool {
     }
     listed || ourselves
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,9 +9,16 @@ use standin::{Fault, RequestFault, StartFault};
 use std::time::Duration;
 
 /// Posts in the background and waits until the session has its row.
-async fn opening(stand: &Stand, pod: &str) -> (String, tokio::task::JoinHandle<(u16, Value)>) {
+async fn opening(stand: &Stand, pod: &str) -> (String, Posting) {
+    opening_with(stand, request_for(pod)).await
+}
+
+/// The answer to a request that is under way.
+pub(crate) type Posting = tokio::task::JoinHandle<(u16, Value)>;
+
+pub(crate) async fn opening_with(stand: &Stand, body: Value) -> (String, Posting) {
     let before = stand.rows().await.len();
-    let (socket, body) = (stand.socket(), request_for(pod));
+    let socket = stand.socket();
     let posting = tokio::spawn(async move {
         let caller = crate::stand::caller(crate::stand::ALICE, "shop");
         let posted = call(&socket, "POST", "/v1/sessions", Some(&caller), Some(&body)).await;
@@ -29,7 +36,7 @@ async fn opening(stand: &Stand, pod: &str) -> (String, tokio::task::JoinHandle<(
     }
 }
 
-async fn until_requested(stand: &Stand, verb: &str, part: &str) {
+pub(crate) async fn until_requested(stand: &Stand, verb: &str, part: &str) {
     stand
         .until(&format!("{verb} {part}"), || {
             stand

@@ -34,6 +34,7 @@ impl Server {
 pub(crate) struct Plan {
     options: Options,
     own_postgres: bool,
+    unasked: bool,
     change: Box<dyn FnOnce(&mut Config)>,
 }
 
@@ -48,6 +49,7 @@ impl Plan {
         Self {
             options,
             own_postgres: false,
+            unasked: false,
             change: Box::new(|_| {}),
         }
     }
@@ -56,6 +58,14 @@ impl Plan {
     pub(crate) fn own_postgres(self) -> Self {
         Self {
             own_postgres: true,
+            ..self
+        }
+    }
+
+    /// A sidecar that may take nothing from us.
+    pub(crate) fn unasked(self) -> Self {
+        Self {
+            unasked: true,
             ..self
         }
     }
@@ -96,14 +106,17 @@ impl Plan {
             log_filter: "info".to_owned(),
         };
         let (named, change) = (database.clone(), self.change);
-        let sidecar = SidecarHere::start_changed(&settings, move |config| {
+        let changed = move |config: &mut Config| {
             config.database.database = named;
             config.timeouts.cleanup_step = 2;
             config.timeouts.recycle = 5;
             change(config);
-        })
-        .await
-        .expect("the sidecar starts");
+        };
+        let sidecar = match self.unasked {
+            true => SidecarHere::start_unasked(&settings, changed).await,
+            false => SidecarHere::start_changed(&settings, changed).await,
+        };
+        let sidecar = sidecar.expect("the sidecar starts");
         let flows = Arc::new(AtomicBool::new(true));
         tokio::spawn(flow(Arc::clone(&sidecar.clock), Arc::clone(&flows)));
         Stand {
