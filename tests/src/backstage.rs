@@ -26,16 +26,23 @@ struct Start {
     postgres_port: u16,
     port: u16,
     log: PathBuf,
+    log_level: &'static str,
 }
 
 impl Backstage {
     /// Boots it against a sidecar's socket and a Postgres.
-    pub async fn start(dir: &Path, socket: &Path, postgres_port: u16) -> Result<Self, StageError> {
+    pub async fn start(
+        dir: &Path,
+        socket: &Path,
+        postgres_port: u16,
+        log_level: &'static str,
+    ) -> Result<Self, StageError> {
         let start = Start {
             socket: socket.to_owned(),
             postgres_port,
             port: crate::processes::free_port()?,
             log: dir.join("backstage.log"),
+            log_level,
         };
         Self::boot(start).await
     }
@@ -49,7 +56,8 @@ impl Backstage {
             .env("POSTGRES_HOST", "127.0.0.1")
             .env("POSTGRES_PORT", start.postgres_port.to_string())
             .env("POSTGRES_USER", "postgres")
-            .env("POSTGRES_PASSWORD", "none-is-asked-for");
+            .env("POSTGRES_PASSWORD", crate::postgres::PASSWORD)
+            .env("LOG_LEVEL", start.log_level);
         let (process, ready) =
             Process::start_until_ready("Backstage", node, &start.log, BOOT).await?;
         let text = |pointer: &str| {

@@ -12,6 +12,9 @@ use tokio_postgres::NoTls;
 /// Postgres refuses to run as root; then it runs as `nobody`.
 const NOBODY: u32 = 65534;
 
+/// The server asks for none; who connects has one all the same, which must not be seen anywhere.
+pub const PASSWORD: &str = "none-is-asked-for";
+
 /// A server with a database of its own.
 pub struct Postgres {
     dir: TempDir,

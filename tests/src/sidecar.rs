@@ -115,7 +115,7 @@ impl SidecarProcess {
             .arg("serve")
             .arg("--config")
             .arg(config)
-            .env_remove("POSTGRES_PASSWORD");
+            .env("POSTGRES_PASSWORD", crate::postgres::PASSWORD);
         let process = Process::start("breakglass serve", command, &settings.log())?;
         let socket = settings.socket();
         until("the sidecar's socket", Duration::from_secs(30), || async {

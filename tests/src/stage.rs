@@ -104,6 +104,26 @@ pub struct Stage {
 }
 
 /// The stage's folder: its own, or one that outlives it.
+/// How much is logged: the sidecar's filter, and Backstage's level.
+#[derive(Clone, Copy)]
+struct Logs {
+    sidecar: &'static str,
+    backstage: &'static str,
+}
+
+const QUIET: Logs = Logs {
+    sidecar: "info",
+    backstage: "info",
+};
+const USUAL: Logs = Logs {
+    sidecar: "breakglass=debug,info",
+    backstage: "info",
+};
+const EVERYTHING: Logs = Logs {
+    sidecar: "trace",
+    backstage: "silly", // winston's last
+};
+
 enum Dir {
     Own(TempDir),
     Kept(PathBuf),
@@ -116,7 +136,16 @@ impl Stage {
     ) -> Result<Self, StageError> {
         let dir = tempfile::tempdir().map_err(|error| StageError::of("no folder", error))?;
         let place = place(dir.path()).await?;
-        Self::start_in(Dir::Own(dir), place, "breakglass=debug,info", |_| {}).await
+        Self::start_in(Dir::Own(dir), place, USUAL, |_| {}).await
+    }
+
+    /// The same, everything logging all that it can.
+    pub async fn start_talkative(
+        place: impl AsyncFnOnce(&Path) -> Result<Place, StageError>,
+    ) -> Result<Self, StageError> {
+        let dir = tempfile::tempdir().map_err(|error| StageError::of("no folder", error))?;
+        let place = place(dir.path()).await?;
+        Self::start_in(Dir::Own(dir), place, EVERYTHING, |_| {}).await
     }
 
     /// Starts everything in a folder that stays; `progress` is told what is being started.
@@ -125,13 +154,13 @@ impl Stage {
         place: Place,
         progress: impl Fn(&str),
     ) -> Result<Self, StageError> {
-        Self::start_in(Dir::Kept(dir.to_owned()), place, "info", progress).await
+        Self::start_in(Dir::Kept(dir.to_owned()), place, QUIET, progress).await
     }
 
     async fn start_in(
         dir: Dir,
         place: Place,
-        log_filter: &str,
+        logs: Logs,
         progress: impl Fn(&str),
     ) -> Result<Self, StageError> {
         let path = dir.path().to_owned();
@@ -148,11 +177,12 @@ impl Stage {
             policies: place.policies.clone(),
             installation: "stage".to_owned(),
             name: "sidecar".to_owned(),
-            log_filter: log_filter.to_owned(),
+            log_filter: logs.sidecar.to_owned(),
         };
         let sidecar = SidecarProcess::start(&settings).await?;
         progress("Backstage with the plugin (about 20 s)");
-        let backstage = Backstage::start(&path, &settings.socket(), postgres.port()).await?;
+        let backstage =
+            Backstage::start(&path, &settings.socket(), postgres.port(), logs.backstage).await?;
         Ok(Self {
             backstage,
             sidecar,

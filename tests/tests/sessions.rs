@@ -18,6 +18,9 @@ use breakglass_tests::stage::{Place, Stage};
 use serde_json::json;
 use std::time::Duration;
 
+#[path = "sessions/logs.rs"]
+mod logs;
+
 async fn stage() -> Stage {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let place =

@@ -1,5 +1,5 @@
-//! What the sidecar logs, in a process of its own: a subscriber is told of an event only where no
-//! other thread has registered its callsite without one.
+//! What the sidecar logs, in a process of its own: the subscriber is the process's, so that every
+//! thread logs into it.
 
 #![allow(
     clippy::unwrap_used,
