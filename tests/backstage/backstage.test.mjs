@@ -4,12 +4,15 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { setTimeout } from 'node:timers/promises';
+import { stripVTControlCharacters } from 'node:util';
 import { WebSocket } from 'ws';
 import fake from '@hangar/plugin-breakglass-backend/dist/testing/fakeSidecar.js';
 import { launchBackstage } from './src/launch.mjs';
 
 const { aSession, FakeSidecar } = fake;
 const ID = 'session00001';
+const REASON = 'a queue is stuck';
 
 let sidecar;
 let backstage;
@@ -51,7 +54,7 @@ const requestOn = (app, token, more = {}) => {
     container: 'app',
     mode: 'live',
     durationMinutes: 15,
-    reason: 'a queue is stuck',
+    reason: REASON,
     ...more,
   };
   const headers = { 'content-type': 'application/json' };
@@ -177,9 +180,68 @@ test('a reviewer by group is told to the sidecar', async () => {
   assert.equal(sidecar.calls.at(-1).caller.reviewer, true);
 });
 
-test('every action left an audit event, and no token a trace', async () => {
+test('a recording is given to the people of its app', async () => {
+  const path = `/sessions/${ID}/recording`;
+  const { url } = backstage.info;
+  const get = name =>
+    fetch(`${url}/api/glidepath/breakglass${path}`, {
+      headers: { authorization: `Bearer ${tokens[name]}` },
+    }).then(response => response.text().then(() => response.status));
+  assert.equal(await get('bob'), 200);
+  assert.equal(await get('dave'), 403);
+});
+
+/** The audit events of a log, as `outcome action permission person app/env session`. */
+function auditEvents(log) {
+  const lines = stripVTControlCharacters(log).split('\n');
+  return lines
+    .filter(line => line.includes('glidepath.tower-') && line.includes('isAuditEvent=true'))
+    .map(line => {
+      const [, meta, status] = /meta=(\{.*\}) status="(\w+)"/.exec(line);
+      const { action, permission, initiator, app, env, session = '-' } = JSON.parse(meta);
+      const person = initiator.replace('user:default/', '');
+      const asked = permission.replace('tower.breakglass.', '');
+      return `${status} ${action} ${asked} ${person} ${app}/${env} ${session}`;
+    });
+}
+
+// Whoever cannot be named (static and forged tokens) has done nothing that could be audited.
+const EVERY_ACTION = [
+  'succeeded attach request alice shop/staging session00001',
+  'succeeded request request alice shop/staging new000000001',
+  'succeeded request request bob shop/staging new000000002',
+  'succeeded request request carol shop/staging new000000003',
+  'failed request request dave shop/staging -',
+  'failed request request erin shop/staging -',
+  'succeeded request request dave bank/staging new000000004',
+  'failed request request alice nothing/staging -',
+  'succeeded request request carol nothing/staging new000000005',
+  'failed request self dave shop/staging -',
+  'succeeded request self carol shop/staging new000000006',
+  'succeeded request self alice shop/staging new000000007',
+  'failed attach request bob shop/staging session00002',
+  'failed end terminate bob shop/staging session00002',
+  'succeeded end terminate carol shop/staging session00002',
+  'failed attach request alice shop/staging session00002',
+  'succeeded attach request alice shop/staging session00001',
+  'succeeded attach request alice shop/staging session00001',
+  'failed attach request bob shop/staging session00001',
+  'succeeded end terminate erin shop/staging session00003',
+  'succeeded download request bob shop/staging session00001',
+  'failed download request dave shop/staging session00001',
+];
+
+test('B-5 every action left one finished audit event, and no token or reason a trace', async () => {
+  const isFinished = event => !event.startsWith('initiated ');
+  // The log comes through a pipe.
+  const deadline = Date.now() + 10_000;
+  const arrived = () => auditEvents(backstage.log()).filter(isFinished).length;
+  while (arrived() < EVERY_ACTION.length && Date.now() < deadline) await setTimeout(20);
   const log = backstage.log();
-  assert.match(log, /glidepath\.tower-write/);
+  const events = auditEvents(log);
+  assert.deepEqual(events.filter(isFinished).toSorted(), EVERY_ACTION.toSorted());
+  assert.equal(events.length, 2 * EVERY_ACTION.length, 'each was begun once');
+  assert.ok(!log.includes(REASON));
   for (const token of Object.values(tokens)) {
     assert.ok(!log.includes(token));
     assert.ok(!log.includes(token.split('.')[2]));
