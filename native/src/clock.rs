@@ -93,6 +93,15 @@ async fn alarm(at: Elapsed) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fakes::clock_contract::contract;
+    use std::sync::Arc;
+
+    #[tokio::test]
+    async fn the_machines_clocks_keep_the_contract() {
+        // The runtime's timer may wake a fraction of a millisecond before this clock's moment.
+        let pass = |by: Duration| tokio::time::sleep(by + Duration::from_millis(2));
+        contract(Arc::new(SystemClock), pass).await;
+    }
 
     #[tokio::test]
     async fn an_alarm_strikes_at_its_moment_and_one_that_is_past_at_once() {

@@ -3,6 +3,7 @@
 //! Invariant: a fake refuses what the real adapter refuses; `contract` functions say what.
 
 pub mod clock;
+pub mod clock_contract;
 pub mod cluster;
 pub mod cluster_contract;
 pub mod log;

@@ -89,3 +89,23 @@ impl Clock for FakeClock {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fakes::clock_contract::contract;
+
+    #[tokio::test]
+    async fn the_fake_keeps_the_clocks_contract() {
+        let clock = FakeClock::new();
+        let moved = clock.clone();
+        let pass = |by| {
+            let clock = moved.clone();
+            async move {
+                clock.advance(by);
+                tokio::task::yield_now().await;
+            }
+        };
+        contract(Arc::new(clock), pass).await;
+    }
+}
