@@ -108,16 +108,19 @@ pub fn run() -> ExitCode {
         }
         Command::Recording(command) => serve::in_runtime(recording::run(command)),
         Command::Policies(command) => policies::run(command),
-        Command::Completion { shell } => {
-            let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Cli::command(), "breakglass", &mut script);
-            print(&String::from_utf8_lossy(&script))
-        }
+        Command::Completion { shell } => print(&completion(shell)),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
     }
+}
+
+/// The completion script for a shell.
+fn completion(shell: clap_complete::Shell) -> String {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "breakglass", &mut script);
+    String::from_utf8_lossy(&script).into_owned()
 }
 
 /// Prints an answer. A reader that went away (`| head`) is not a failure.
@@ -140,8 +143,63 @@ fn say(text: &str) {
 mod tests {
     use super::*;
 
+    use clap_complete::Shell;
+    use std::process::Command;
+
     #[test]
     fn the_arguments_are_consistent() {
         Cli::command().debug_assert();
+    }
+
+    /// Every command there is, each with its parents before it.
+    fn commands(of: &clap::Command, path: &[String], into: &mut Vec<Vec<String>>) {
+        for command in of.get_subcommands() {
+            let mut path = path.to_vec();
+            path.push(command.get_name().to_owned());
+            into.push(path.clone());
+            commands(command, &path, into);
+        }
+    }
+
+    #[test]
+    fn every_shells_completion_has_every_command() {
+        let mut all = Vec::new();
+        commands(&Cli::command(), &[], &mut all);
+        assert!(all.len() > 15, "{all:?}");
+        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+            let script = completion(shell);
+            for path in &all {
+                let name = path.last().unwrap();
+                let whole = |word: &str| word == name;
+                let words = script.split(|c: char| !c.is_ascii_alphanumeric() && c != '-');
+                assert!(words.into_iter().any(whole), "{shell}: {path:?}");
+            }
+        }
+    }
+
+    /// As bash does it on Tab, with the script that it was given.
+    #[test]
+    fn bash_completes_each_command_from_its_first_letters() {
+        let mut all = Vec::new();
+        commands(&Cli::command(), &[], &mut all);
+        let mut script = completion(Shell::Bash);
+        for path in &all {
+            let (name, parents) = path.split_last().unwrap();
+            let start = &name[..2];
+            let words = format!("breakglass {} {start}", parents.join(" "));
+            script.push_str(&format!(
+                "COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); COMPREPLY=()\n\
+                 _breakglass breakglass {start} \"${{COMP_WORDS[COMP_CWORD-1]}}\"\n\
+                 echo \" ${{COMPREPLY[*]}} \"\n"
+            ));
+        }
+        let ran = Command::new("bash").args(["-c", &script]).output().unwrap();
+        let said = String::from_utf8(ran.stdout).unwrap();
+        let offered: Vec<&str> = said.lines().collect();
+        assert_eq!(offered.len(), all.len(), "{said}");
+        for (path, offered) in all.iter().zip(offered) {
+            let name = format!(" {} ", path.last().unwrap());
+            assert!(offered.contains(&name), "{path:?}: {offered}");
+        }
     }
 }

@@ -11,6 +11,7 @@ pub mod policy_cases;
 pub mod postgres;
 pub mod processes;
 pub mod promises;
+pub mod pty;
 pub mod scenario;
 pub mod sidecar;
 pub mod sigstore;

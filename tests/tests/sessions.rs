@@ -20,6 +20,8 @@ use std::time::Duration;
 
 #[path = "sessions/logs.rs"]
 mod logs;
+#[path = "sessions/terminal.rs"]
+mod terminal;
 
 async fn stage() -> Stage {
     let _ = rustls::crypto::ring::default_provider().install_default();

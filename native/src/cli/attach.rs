@@ -49,22 +49,17 @@ enum Left {
 /// Attaches until the session ends or the person leaves.
 pub(super) async fn attach(client: &Client, id: &str, json: bool) -> Result<(), Failure> {
     let days = retention_days(client, id).await;
-    let mut stream = connect(client, id).await?;
+    let stream = connect(client, id).await?;
     // Before the first key (T-16): stdin is read from here on.
     say(&notice(days));
+    // From here on a signal must not end this program before the terminal is as it was.
+    let mut terminated = signal(SignalKind::terminate())?;
+    let mut hung_up = signal(SignalKind::hangup())?;
     let raw = tty::Raw::enter()?;
-    let mut keys = keys();
-    let mut retry = Retry::default();
-    let (how, why) = loop {
-        let began = Instant::now();
-        match relay(stream, &mut keys).await? {
-            Left::Broken => {
-                say("\r\nthe connection broke; connecting again\r");
-                stream = reconnect(client, id, &mut retry, began.elapsed()).await?;
-            }
-            Left::Ended(why) => break ("ended", why),
-            Left::Detached(why) => break ("detached", why),
-        }
+    let (how, why) = tokio::select! {
+        left = stay(client, id, stream) => left?,
+        _ = terminated.recv() => return Err(told_to_stop()),
+        _ = hung_up.recv() => return Err(told_to_stop()),
     };
     drop(raw);
     if json {
@@ -72,6 +67,31 @@ pub(super) async fn attach(client: &Client, id: &str, json: bool) -> Result<(), 
     } else {
         say(&format!("\r\n{how}: {why}"));
         Ok(())
+    }
+}
+
+fn told_to_stop() -> Failure {
+    Failure::Local("told to stop; the session goes on".to_owned())
+}
+
+/// Relays, over as many connections as it takes; how it was left, and why.
+async fn stay(
+    client: &Client,
+    id: &str,
+    mut stream: Stream,
+) -> Result<(&'static str, String), Failure> {
+    let mut keys = keys();
+    let mut retry = Retry::default();
+    loop {
+        let began = Instant::now();
+        match relay(stream, &mut keys).await? {
+            Left::Broken => {
+                say("\r\nthe connection broke; connecting again\r");
+                stream = reconnect(client, id, &mut retry, began.elapsed()).await?;
+            }
+            Left::Ended(why) => return Ok(("ended", why)),
+            Left::Detached(why) => return Ok(("detached", why)),
+        }
     }
 }
 

@@ -53,3 +53,50 @@ impl From<std::io::Error> for Failure {
         Self::Local(error.to_string())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The table of exit codes in docs/cli.md: code, and what it means.
+    fn documented() -> Vec<(u8, &'static str)> {
+        let docs = include_str!("../../../docs/cli.md");
+        let (_, table) = docs.split_once("| exit | meaning |").unwrap();
+        let rows = table.lines().filter_map(|line| {
+            let (code, meaning) = line.strip_prefix("| ")?.split_once(" | ")?;
+            Some((code.parse().ok()?, meaning))
+        });
+        rows.collect()
+    }
+
+    fn refused(status: u16) -> u8 {
+        let message = String::new();
+        Failure::Refused { status, message }.code()
+    }
+
+    #[test]
+    fn each_failure_has_the_exit_code_that_is_documented() {
+        let table = documented();
+        let codes: Vec<u8> = table.iter().map(|(code, _)| *code).collect();
+        assert_eq!(codes, [0, 1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(Failure::Local(String::new()).code(), 1);
+        assert_eq!(Failure::from(std::io::Error::other("x")).code(), 1);
+        assert_eq!(Failure::Usage(String::new()).code(), 2);
+        assert_eq!(Failure::Unreachable(String::new()).code(), 7);
+
+        let mut named = Vec::new();
+        for (code, meaning) in table {
+            let words = meaning.split(|c: char| !c.is_ascii_digit());
+            let statuses = words.filter(|word| word.len() == 3);
+            for status in statuses.filter_map(|word| word.parse::<u16>().ok()) {
+                assert_eq!(refused(status), code, "{status}: {meaning}");
+                named.push(status);
+            }
+        }
+        assert_eq!(named, [400, 413, 415, 401, 403, 404, 410, 409]);
+        // What nobody documented is nobody's promise: the server, or what stands before it, is ill.
+        for status in (300..=599).filter(|status| !named.contains(status)) {
+            assert_eq!(refused(status), 7, "{status}");
+        }
+    }
+}
