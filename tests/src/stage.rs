@@ -70,10 +70,11 @@ impl Place {
         })
     }
 
-    /// A real cluster by kubeconfig: the sidecar's own, and a witness's.
+    /// A real cluster by kubeconfig: the sidecar's own, and a witness's. Without a file it is what
+    /// `KUBECONFIG` names, several files merged, else `~/.kube/config`.
     pub async fn cluster(
-        sidecar: (&Path, Option<&str>),
-        witness: (&Path, Option<&str>),
+        sidecar: (Option<&Path>, Option<&str>),
+        witness: (Option<&Path>, Option<&str>),
         target: Target,
         debug_image: String,
     ) -> Result<Self, StageError> {
@@ -84,7 +85,7 @@ impl Place {
             clusters: json!({ name: {"kubeconfig": {"path": path, "context": context}} }),
             debug_image,
             policies: Value::Null,
-            witness: Witness::new(witness.0, witness.1).await?,
+            witness: Witness::of(witness.0, witness.1).await?,
             standin: None,
         })
     }
@@ -103,7 +104,6 @@ pub struct Stage {
     dir: Dir,
 }
 
-/// The stage's folder: its own, or one that outlives it.
 /// How much is logged: the sidecar's filter, and Backstage's level.
 #[derive(Clone, Copy)]
 struct Logs {
@@ -124,6 +124,7 @@ const EVERYTHING: Logs = Logs {
     backstage: "silly", // winston's last
 };
 
+/// The stage's folder: its own, or one that outlives it.
 enum Dir {
     Own(TempDir),
     Kept(PathBuf),

@@ -17,10 +17,19 @@ pub struct Witness {
 impl Witness {
     /// By a kubeconfig's context; the current one where none is named.
     pub async fn new(kubeconfig: &Path, context: Option<&str>) -> Result<Self, StageError> {
+        Self::of(Some(kubeconfig), context).await
+    }
+
+    /// The same; without a file by what `KUBECONFIG` names, else `~/.kube/config`.
+    pub async fn of(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<Self, StageError> {
         let failed = |error: Box<dyn std::error::Error + Send + Sync>| {
             StageError::of("the witness' kubeconfig", error)
         };
-        let read = Kubeconfig::read_from(kubeconfig).map_err(|error| failed(error.into()))?;
+        let read = match kubeconfig {
+            Some(path) => Kubeconfig::read_from(path),
+            None => Kubeconfig::read(),
+        };
+        let read = read.map_err(|error| failed(error.into()))?;
         let options = KubeConfigOptions {
             context: context.map(str::to_owned),
             ..Default::default()

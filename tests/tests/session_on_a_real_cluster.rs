@@ -51,7 +51,8 @@ async fn stage_with(policies: impl FnOnce(&str) -> Value) -> Option<Stage> {
     let place = async |_: &std::path::Path| {
         let image = image.trim().to_owned();
         let policies = policies(&image);
-        let mut place = Place::cluster((&sidecar, None), (&admin, None), target, image).await?;
+        let (sidecar, admin) = (Some(sidecar.as_path()), Some(admin.as_path()));
+        let mut place = Place::cluster((sidecar, None), (admin, None), target, image).await?;
         place.policies = policies;
         Ok(place)
     };

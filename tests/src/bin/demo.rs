@@ -16,8 +16,8 @@ struct Options {
     /// A context of your kubeconfig, instead of the stand-in
     #[arg(long)]
     context: Option<String>,
-    /// The kubeconfig; default: KUBECONFIG, else ~/.kube/config
-    #[arg(long, env = "KUBECONFIG")]
+    /// The kubeconfig; default: the files that KUBECONFIG names, else ~/.kube/config
+    #[arg(long)]
     kubeconfig: Option<PathBuf>,
     /// A kubeconfig that the sidecar uses, if its rights shall not be the context's
     #[arg(long)]
@@ -74,16 +74,9 @@ async fn place(options: &Options, dir: &Path) -> Result<Place, StageError> {
     let debug_image = options.debug_image.clone().ok_or_else(|| {
         StageError::new("--context needs --debug-image: an image with a shell, by digest")
     })?;
-    let kubeconfig = match &options.kubeconfig {
-        Some(path) => path.clone(),
-        None => {
-            let home = std::env::var_os("HOME").ok_or_else(|| StageError::new("no home"))?;
-            Path::new(&home).join(".kube/config")
-        }
-    };
-    let own = (kubeconfig.as_path(), Some(context.as_str()));
+    let own = (options.kubeconfig.as_deref(), Some(context.as_str()));
     let sidecar = match &options.sidecar_kubeconfig {
-        Some(path) => (path.as_path(), None),
+        Some(path) => (Some(path.as_path()), None),
         None => own,
     };
     let target = Target {

@@ -4,6 +4,7 @@ use crate::run::{cargo, chain, program, run, say, watch};
 use crate::{cluster, install};
 use clap::{Args, Subcommand};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -78,11 +79,32 @@ pub(crate) fn demo(root: &Path, options: &Options) -> Result<(), String> {
 /// The demo typed by a script, for the tests.
 pub(crate) fn smoke(root: &Path) -> Result<(), String> {
     build(root)?;
+    typed(&mut program(root, target(root).join("debug/demo")))
+}
+
+/// The same on the test cluster in `dir`, the sidecar with the rights of C-2a alone. The context
+/// is in the second of the files that `KUBECONFIG` names, as a person's may be.
+pub(crate) fn smoke_on(root: &Path, dir: &Path) -> Result<(), String> {
+    let image = dir.join("debug-image");
+    let image = std::fs::read_to_string(&image)
+        .map_err(|error| format!("`{}`: {error}", image.display()))?;
+    let first = tempfile::NamedTempFile::new().map_err(|error| error.to_string())?;
+    let nothing = "{apiVersion: v1, kind: Config, clusters: [], users: [], contexts: []}\n";
+    std::fs::write(first.path(), nothing).map_err(|error| error.to_string())?;
+    let files = std::env::join_paths([first.path(), &dir.join("admin.conf")])
+        .map_err(|error| error.to_string())?;
     let mut command = program(root, target(root).join("debug/demo"));
-    command.arg("--smoke");
+    command
+        .args(["--context", "test", "--debug-image", image.trim()])
+        .arg("--sidecar-kubeconfig")
+        .arg(dir.join("sidecar.conf"))
+        .env("KUBECONFIG", files);
+    typed(&mut command)
+}
+
+fn typed(demo: &mut Command) -> Result<(), String> {
     let mut last = String::new();
-    let kept = watch(&mut command, |line| last = line.to_owned())?;
-    if kept {
+    if watch(demo.arg("--smoke"), |line| last = line.to_owned())? {
         Ok(())
     } else {
         Err(format!("not every promise was kept: {last}"))

@@ -392,6 +392,8 @@ fn real_cluster(root: &Path, count: &mut Count) -> Result<(), String> {
             replicas: 2,
         };
         cluster::deploy_app(dir, &app).map_err(|error| chain(&error))?;
+        demo::smoke_on(root, dir.path())?;
+        count.passed += 1;
         on_cluster(root, dir, "rbac_on_a_real_cluster", &[], count)?;
         on_cluster(root, dir, "session_on_a_real_cluster", &[], count)?;
         let without_kyverno = ["--skip", KYVERNO_TESTS];
