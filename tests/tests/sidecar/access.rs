@@ -156,7 +156,7 @@ async fn c_17_a_pod_that_stays_loses_its_mark_while_the_grant_is_still_there() {
     let stand = Plan::on(shop(1)).start().await;
     let (_, uid) = stand.ready_pod();
     let open = stand
-        .open_with(|body| *body = asking_for_both(&body["pod"].as_str().expect("a pod").to_owned()))
+        .open_with(|body| *body = asking_for_both(body["pod"].as_str().expect("a pod")))
         .await;
     assert_eq!(mark(&pod_of(&stand, &uid)), &open.id);
     let before = stand.standin.requests().len();
