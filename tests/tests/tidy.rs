@@ -165,3 +165,29 @@ fn nothing_is_left_open() {
         "finish or file these",
     );
 }
+
+#[test]
+fn the_test_command_names_every_test_target() {
+    let command = text(&root().join("tests/xtask/src/test.rs"));
+    let is_target = |path: &PathBuf| {
+        let folder = path.parent().and_then(Path::file_name);
+        let package = path.ancestors().nth(2);
+        folder.is_some_and(|name| name == "tests")
+            && path.extension().is_some_and(|ends| ends == "rs")
+            && package.is_some_and(|package| root().join(package).join("Cargo.toml").is_file())
+    };
+    let targets: Vec<PathBuf> = files().into_iter().filter(is_target).collect();
+    assert!(targets.len() > 15, "{targets:?}");
+    let forgotten = |path: &PathBuf| {
+        let name = path.file_stem().unwrap_or_default().to_string_lossy();
+        !command.contains(&format!("\"{name}\""))
+    };
+    none(
+        targets
+            .iter()
+            .filter(|path| forgotten(path))
+            .map(|path| path.display().to_string())
+            .collect(),
+        "no part of `cargo xtask test` runs these",
+    );
+}

@@ -41,13 +41,19 @@ pub(crate) enum SigstoreCommand {
 pub(crate) fn build(root: &Path) -> Result<(), String> {
     install::node_packages(root)?;
     say("building the sidecar and the stage");
-    run(&mut cargo(
-        root,
-        &["build", "-p", "breakglass", "-p", "breakglass-tests"],
-    ))?;
+    programs(root)?;
     crate::bindings::addon(root).map_err(|error| chain(&error))?;
     say("building the Backstage plugin");
     run(program(root, "npm").args(["run", "--silent", "build"]))
+}
+
+/// Builds the programs that the demo and the tests run, with the features that the tests have too.
+pub(crate) fn programs(root: &Path) -> Result<(), String> {
+    let mut build = cargo(root, &["build", "--workspace"]);
+    for program in ["breakglass", "demo", "sigstore"] {
+        build.args(["--bin", program]);
+    }
+    run(&mut build)
 }
 
 /// Where cargo puts what it builds.
@@ -121,8 +127,7 @@ pub(crate) fn sigstore(root: &Path, command: &SigstoreCommand) -> Result<(), Str
         SigstoreCommand::Build => say(&format!("{SIGSTORE}={}", parts.display())),
         SigstoreCommand::Run => {
             install::node_packages(root)?; // its database
-            let build = ["build", "-p", "breakglass-tests", "--bin", "sigstore"];
-            run(&mut cargo(root, &build))?;
+            programs(root)?;
             let mut command = program(root, target(root).join("debug/sigstore"));
             run(command.env(SIGSTORE, parts))?;
         }

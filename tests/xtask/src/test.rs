@@ -3,7 +3,7 @@
 //! Invariant: a part that cannot run fails, unless it is named in `--skip`; the last line says
 //! how many tests passed, failed and were skipped.
 
-use crate::run::{cargo, chain, program, run, say, watch};
+use crate::run::{cargo, chain, program, say, watch};
 use crate::{bindings, cluster, demo, install};
 use clap::Args;
 use std::path::Path;
@@ -254,28 +254,22 @@ fn unit(root: &Path, count: &mut Count) -> Result<(), String> {
         ),
         count,
     )?;
-    tests(
-        &mut cargo(root, &["test", "-p", "decisions", "--test", "vectors"]),
-        count,
-    )?;
-    tests(
-        &mut cargo(root, &["test", "-p", "policies", "--test", "*"]),
-        count,
-    )?;
-    tests(
-        &mut cargo(
-            root,
-            &["test", "-p", "breakglass-tests", "--test", "policy_cases"],
-        ),
-        count,
-    )
+    let names = ["vectors", "proofs", "preflight", "policy_cases"];
+    tests(&mut integration_tests(root, &names), count)
+}
+
+/// The integration tests of these names. Of the whole workspace, whatever they are in: so all that
+/// they rest on is built once, with one set of features.
+fn integration_tests(root: &Path, names: &[&str]) -> Command {
+    let mut command = cargo(root, &["test", "--workspace", "--no-fail-fast"]);
+    for name in names {
+        command.args(["--test", name]);
+    }
+    command
 }
 
 fn tidy(root: &Path, count: &mut Count) -> Result<(), String> {
-    tests(
-        &mut cargo(root, &["test", "-p", "breakglass-tests", "--test", "tidy"]),
-        count,
-    )
+    tests(&mut integration_tests(root, &["tidy"]), count)
 }
 
 fn doors(root: &Path, count: &mut Count) -> Result<(), String> {
@@ -318,16 +312,13 @@ fn store(root: &Path, count: &mut Count) -> Result<(), String> {
 fn integration(root: &Path, name: &str, count: &mut Count) -> Result<(), String> {
     // One test at a time where each starts servers: they share two cores.
     let threads = ["--", "--test-threads=2"];
-    let mut command = cargo(root, &["test", "-p", "breakglass-tests", "--test", name]);
-    tests(command.args(threads), count)
+    tests(integration_tests(root, &[name]).args(threads), count)
 }
 
 fn standin(root: &Path, count: &mut Count) -> Result<(), String> {
     // The stand-in itself first: what it promises the other tests rest on.
-    tests(
-        &mut cargo(root, &["test", "-p", "standin", "--test", "*"]),
-        count,
-    )?;
+    let names = ["attach", "faults", "kube_client", "rights"];
+    tests(&mut integration_tests(root, &names), count)?;
     demo::build(root)?;
     for name in ["kube_on_standin", "sidecar", "sidecar_logs", "sessions"] {
         integration(root, name, count)?;
@@ -344,14 +335,8 @@ fn smoke(root: &Path, count: &mut Count) -> Result<(), String> {
 fn real_sigstore(root: &Path, count: &mut Count) -> Result<(), String> {
     install::node_packages(root)?; // its database
     let parts = cluster::build_sigstore().map_err(|error| chain(&error))?;
-    let test = [
-        "test",
-        "-p",
-        "breakglass-tests",
-        "--test",
-        "log_on_sigstore",
-    ];
-    tests(cargo(root, &test).env(demo::SIGSTORE, parts), count)
+    let mut test = integration_tests(root, &["log_on_sigstore"]);
+    tests(test.env(demo::SIGSTORE, parts), count)
 }
 
 /// On a cluster that is there for this alone.
@@ -374,7 +359,7 @@ fn on_cluster(
     which: &[&str],
     count: &mut Count,
 ) -> Result<(), String> {
-    let mut command = cargo(root, &["test", "-p", "breakglass-tests", "--test", name]);
+    let mut command = integration_tests(root, &[name]);
     command
         .args(["--", "--test-threads=1"])
         .args(which)
@@ -405,24 +390,15 @@ const POLICY_TESTS: &str = "policies_on_a_real_cluster";
 /// The tests among them that want Kyverno beside the cluster.
 const KYVERNO_TESTS: &str = "real_kyverno::";
 
-const IMAGE_TESTS: [&str; 5] = [
-    "test",
-    "-p",
-    "breakglass-tests",
-    "--test",
-    "image_policy_on_a_real_cluster",
-];
-
 fn real_kyverno(root: &Path, count: &mut Count) -> Result<(), String> {
     // The tests render and compare by the operator's own command.
-    let both = ["build", "-p", "breakglass", "-p", "breakglass-tests"]; // one set of features
-    run(&mut cargo(root, &both))?;
+    demo::programs(root)?;
     install::node_packages(root)?; // the database of the log that signatures are in
     let sigstore = cluster::build_sigstore().map_err(|error| chain(&error))?;
     with_cluster(|dir| {
         cluster::kyverno_up(dir).map_err(|error| chain(&error))?;
         on_cluster(root, dir, POLICY_TESTS, &[KYVERNO_TESTS], count)?;
-        let mut images = cargo(root, &IMAGE_TESTS);
+        let mut images = integration_tests(root, &["image_policy_on_a_real_cluster"]);
         images.env("BREAKGLASS_TEST_CLUSTER", dir.path());
         tests(images.env(demo::SIGSTORE, sigstore), count)
     })
