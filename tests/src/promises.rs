@@ -6,6 +6,7 @@ use crate::smoke::Opened;
 use crate::stage::Stage;
 use breakglass::cluster::{ClusterConfig, connect};
 use decisions::debug_container::{DebugSpec, DebugUser, debug_container, hard_deadline_seconds};
+use decisions::mounts::{Mounts, volume_mounts};
 use decisions::names::debug_container_name;
 use decisions::pod::PodFacts;
 use decisions::session::SessionId;
@@ -68,15 +69,20 @@ pub async fn container_is_hardened(stage: &Stage, opened: &Opened) -> Result<boo
         return Ok(false);
     };
     let facts: PodFacts = serde_json::from_value(pod).map_err(failed)?;
+    let container = &stage.place.target.container;
+    let mounts = match opened.session["volumeAccess"] == true {
+        true => volume_mounts(&facts, container),
+        false => Mounts::default(),
+    };
     let minutes = opened.session["durationMinutes"].as_u64();
     let minutes = minutes.and_then(|minutes| u32::try_from(minutes).ok());
     let wanted = debug_container(&DebugSpec {
         id: &id,
         image: &stage.place.debug_image,
         pod: &facts,
-        container: &stage.place.target.container,
+        container,
         process_access: opened.session["processAccess"] == true,
-        mounts: &[],
+        mounts: &mounts.mounts,
         deadline_seconds: hard_deadline_seconds(minutes.unwrap_or_default()),
         user: DebugUser::default(),
     });

@@ -86,6 +86,37 @@ pub async fn whole_session(stage: &Stage) -> Result<(), StageError> {
     the_recording_holds(stage, &row, &texts).await.map(drop)
 }
 
+/// A session that sees the app's processes and volumes, a Secret among them (C-5, C-8, C-13): on a
+/// cluster whose app has one at `/shop`.
+pub async fn sees_processes_and_volumes(stage: &Stage) -> Result<(), StageError> {
+    let alice = stage.person("alice").await?;
+    let asked = ["--process-access", "--volume-access"];
+    let opened = smoke::open_with(stage, &alice, &asked).await?;
+    assert!(container_is_hardened(stage, &opened).await?);
+    let namespace = &stage.place.target.namespace;
+    let pod = stage.place.witness.pod(namespace, &opened.pod).await?;
+    let marks = pod
+        .and_then(|pod| pod.metadata.annotations)
+        .unwrap_or_default();
+    let mark = marks.get("hangar.io/breakglass-process-access");
+    assert_eq!(mark.map(String::as_str), Some(opened.id()));
+
+    let mut tab = Tab::connect(&alice, opened.id()).await.map_err(refused)?;
+    tab.resize(80, 24).await?;
+    tab.shows("$ ").await?;
+    tab.ask("cat /shop/greeting", "hello-from-a-secret").await?;
+    tab.ask("cat /proc/1/root/shop/greeting", "hello-from-a-secret")
+        .await?;
+    tab.ask("touch /shop/new || echo not-$((40 + 2))", "not-42")
+        .await?;
+    drop(tab);
+    alice.json(&["session", "end", opened.id()]).await?;
+    let row = smoke::ended(&alice, opened.id()).await?;
+    assert_eq!(row["sensitive"], true, "{row:#}");
+    assert_eq!(row["volumes"][0]["mountPath"], "/shop", "{row:#}");
+    nothing_is_left(stage, &opened).await
+}
+
 /// What the row of a session that was used and cleaned up says.
 fn the_row_is_complete(row: &Value, opened: &Opened) {
     for column in [

@@ -84,6 +84,15 @@ impl Opened {
 
 /// Opens a session on a ready pod of the target.
 pub async fn open(stage: &Stage, person: &Person) -> Result<Opened, StageError> {
+    open_with(stage, person, &[]).await
+}
+
+/// The same, asking for more.
+pub async fn open_with(
+    stage: &Stage,
+    person: &Person,
+    more: &[&str],
+) -> Result<Opened, StageError> {
     let namespace = &stage.place.target.namespace;
     let ready = stage.place.witness.ready_pods(namespace).await?;
     let pod = ready
@@ -95,6 +104,7 @@ pub async fn open(stage: &Stage, person: &Person) -> Result<Opened, StageError> 
     );
     let mut arguments = stage.open_arguments(&name);
     arguments.extend(["--no-attach", "--recycle-last-pod"].map(str::to_owned));
+    arguments.extend(more.iter().copied().map(str::to_owned));
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let session = person.json(&arguments).await?;
     Ok(Opened {

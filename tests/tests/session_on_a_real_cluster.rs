@@ -16,7 +16,7 @@
 mod fence;
 
 use breakglass_tests::StageError;
-use breakglass_tests::scenario::{killed_in_the_middle, whole_session};
+use breakglass_tests::scenario::{killed_in_the_middle, sees_processes_and_volumes, whole_session};
 use breakglass_tests::stage::{Place, Stage, Target};
 use fence::Fence;
 use futures_util::FutureExt as _;
@@ -92,7 +92,11 @@ async fn one_session_behind_its_rendered_fence() -> Result<(), StageError> {
     };
     let fence = Fence::applied(&stage).await?;
     // It goes again, whatever comes out: other tests use the same cluster.
-    let outcome = AssertUnwindSafe(whole_session(&stage)).catch_unwind().await;
+    let sessions = async {
+        whole_session(&stage).await?;
+        sees_processes_and_volumes(&stage).await
+    };
+    let outcome = AssertUnwindSafe(sessions).catch_unwind().await;
     fence.taken_away().await?;
     outcome.unwrap_or_else(|panic| resume_unwind(panic))
 }

@@ -1,5 +1,5 @@
-//! What every adapter of the [`Cluster`] port does, whatever is behind it: run on the fake, on the
-//! stand-in and on a real cluster by [`cluster_contract!`](crate::cluster_contract).
+//! What every adapter of the [`Cluster`] port does, whatever is behind it: run on the fake and on
+//! the stand-in by [`cluster_contract!`](crate::cluster_contract).
 //!
 //! Each case gets a world of its own, and asks for nothing but what the world's trait offers.
 #![expect(

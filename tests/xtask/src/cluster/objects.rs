@@ -93,7 +93,7 @@ pub(super) fn account_kubeconfig(
 }
 
 /// Deploys `app` and waits until all its pods are ready. Its pods belong to a ReplicaSet, run as
-/// a non-zero user with a read-only root, and do nothing.
+/// a non-zero user with a read-only root, and do nothing; a Secret of theirs is at `/shop`.
 ///
 /// # Errors
 /// [`ClusterError`] where the cluster refuses or the pods do not get ready within a minute.
@@ -122,6 +122,9 @@ fn app_manifest(app: &App, image: &str) -> serde_json::Value {
             { "apiVersion": "v1", "kind": "Namespace", "metadata": {
                 "name": app.namespace,
                 "labels": { "hangar.io/app": app.app, "hangar.io/env": app.env } } },
+            { "apiVersion": "v1", "kind": "Secret",
+              "metadata": { "name": app.app, "namespace": app.namespace },
+              "stringData": { "greeting": "hello-from-a-secret" } },
             { "apiVersion": "apps/v1", "kind": "Deployment",
               "metadata": { "name": app.app, "namespace": app.namespace },
               "spec": {
@@ -145,7 +148,9 @@ fn app_manifest(app: &App, image: &str) -> serde_json::Value {
                             "readOnlyRootFilesystem": true,
                             "capabilities": { "drop": ["ALL"] },
                         },
+                        "volumeMounts": [{ "name": "shop", "mountPath": "/shop" }],
                     }],
+                    "volumes": [{ "name": "shop", "secret": { "secretName": app.app } }],
                 } },
               } },
         ],
