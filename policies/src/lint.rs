@@ -52,6 +52,7 @@ pub use rules::{Rule, Severity};
 use crate::cel::KubernetesVersion;
 use crate::model::{Binding, Document, Exception, Policy};
 use crate::source::{Position, SourceError};
+use rayon::prelude::*;
 use serde::Serialize;
 use std::collections::{BTreeSet, HashSet};
 use work::Work;
@@ -188,23 +189,11 @@ pub fn lint(files: &[Read], kubernetes: KubernetesVersion) -> Report {
         .iter()
         .filter_map(|(_, read)| read.as_ref().err().cloned())
         .collect();
-    for (file, read) in files {
-        let work = Work::of_a_file();
-        for document in read.iter().flatten().filter(|one| !is_outline(one)) {
-            match document {
-                Document::Policy(policy) => {
-                    let found = one(file, policy, &together, &work, kubernetes);
-                    report.findings.extend(found);
-                }
-                Document::Binding(binding) => {
-                    let mut findings = Findings::new(file, &binding.name.value);
-                    conditions::binding(binding, &mut findings);
-                    report.findings.extend(findings.all);
-                }
-                Document::Exception(_) | Document::Unknown(_) => {}
-            }
-        }
-    }
+    let found: Vec<Vec<Finding>> = files
+        .par_iter()
+        .map(|(file, read)| of_one_file(file, read, &together, kubernetes))
+        .collect();
+    report.findings.extend(found.into_iter().flatten());
     for (file, exception) in &together.exceptions {
         let mut findings = Findings::new(file, &exception.name.value);
         kyverno::exception(exception, &mut findings);
@@ -213,6 +202,31 @@ pub fn lint(files: &[Read], kubernetes: KubernetesVersion) -> Report {
     report.findings.sort();
     once_each(&mut report.findings);
     report
+}
+
+/// What is found in one file, in the light of all.
+fn of_one_file(
+    file: &str,
+    read: &Result<Vec<Document>, SourceError>,
+    together: &Together<'_>,
+    kubernetes: KubernetesVersion,
+) -> Vec<Finding> {
+    let work = Work::of_a_file();
+    let mut found = Vec::new();
+    for document in read.iter().flatten().filter(|one| !is_outline(one)) {
+        match document {
+            Document::Policy(policy) => {
+                found.extend(one(file, policy, together, &work, kubernetes));
+            }
+            Document::Binding(binding) => {
+                let mut findings = Findings::new(file, &binding.name.value);
+                conditions::binding(binding, &mut findings);
+                found.extend(findings.all);
+            }
+            Document::Exception(_) | Document::Unknown(_) => {}
+        }
+    }
+    found
 }
 
 /// Whether the document is what a test tool waits for, and nothing that anybody applies.

@@ -1,4 +1,4 @@
-//! `cargo xtask demo`, `sigstore` and `bench`: built and run by cargo, in their own programs.
+//! `cargo xtask demo` and `sigstore`: built and run by cargo, in their own programs.
 
 use crate::run::{cargo, chain, program, run, say, watch};
 use crate::{cluster, install};
@@ -17,16 +17,6 @@ pub(crate) struct Options {
     /// Further arguments of the demo, such as `--namespace`, `--debug-image`
     #[arg(last = true)]
     further: Vec<String>,
-}
-
-#[derive(Subcommand)]
-pub(crate) enum BenchCommand {
-    /// Relay and recording, beside kube's own loop and a Node server
-    Relay {
-        /// Prints one line of JSON last
-        #[arg(long)]
-        json: bool,
-    },
 }
 
 #[derive(Subcommand)]
@@ -57,7 +47,7 @@ pub(crate) fn programs(root: &Path) -> Result<(), String> {
 }
 
 /// Where cargo puts what it builds.
-fn target(root: &Path) -> PathBuf {
+pub(crate) fn target(root: &Path) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
 }
 
@@ -133,34 +123,4 @@ pub(crate) fn sigstore(root: &Path, command: &SigstoreCommand) -> Result<(), Str
         }
     }
     Ok(())
-}
-
-/// Measures.
-pub(crate) fn bench(root: &Path, command: &BenchCommand) -> Result<(), String> {
-    let BenchCommand::Relay { json } = command;
-    install::node_packages(root)?;
-    say("building for measurement (a few minutes when nothing is cached)");
-    run(&mut cargo(
-        root,
-        &[
-            "build",
-            "--release",
-            "-p",
-            "breakglass-tests",
-            "--bin",
-            "bench-relay",
-        ],
-    ))?;
-    let mut bench = program(root, target(root).join("release/bench-relay"));
-    if *json {
-        bench.arg("--json");
-    }
-    let status = bench
-        .status()
-        .map_err(|error| format!("the benchmark: {error}"))?;
-    if status.success() {
-        Ok(())
-    } else {
-        Err("the benchmark did not run to its end".to_owned())
-    }
 }

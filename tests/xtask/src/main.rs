@@ -2,6 +2,7 @@
 //!
 //! Invariant: what is missing is installed or named, with the reason; a part that cannot run fails.
 
+mod bench;
 mod bindings;
 mod cluster;
 mod demo;
@@ -34,7 +35,7 @@ enum Command {
     Sigstore(demo::SigstoreCommand),
     /// Measures; see docs/benchmarks.md
     #[command(subcommand)]
-    Bench(demo::BenchCommand),
+    Bench(bench::BenchCommand),
     /// Builds the Node and browser bindings
     Bindings {
         /// Compares what is committed with what the code generates, and writes nothing that is
@@ -68,7 +69,7 @@ fn main() -> ExitCode {
         Command::Demo(options) => demo::demo(&root, &options),
         Command::Cluster(command) => cluster::run(command).map_err(|error| run::chain(&error)),
         Command::Sigstore(command) => demo::sigstore(&root, &command),
-        Command::Bench(command) => demo::bench(&root, &command),
+        Command::Bench(command) => bench::bench(&root, &command),
         Command::Bindings { check, pack } => make_bindings(&root, check, pack.as_deref()),
     };
     match outcome {

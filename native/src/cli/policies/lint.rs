@@ -10,8 +10,10 @@ use policies::cel::KubernetesVersion;
 use policies::lint::{Read, format, lint};
 use policies::model::Policy;
 use policies::source::{SourceError, limits};
+use rayon::prelude::*;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// More files than any collection has; a folder with more was named by mistake.
 const MAX_FILES: usize = 100_000;
@@ -52,15 +54,17 @@ pub(in crate::cli) fn run(options: &LintOptions) -> Result<(), Failure> {
     for path in &options.files {
         gather(path, &mut files)?;
     }
-    let mut read: Vec<Read> = Vec::with_capacity(files.len());
-    for (done, path) in files.iter().enumerate() {
-        if done > 0 && done % STEP == 0 {
-            say(&format!("{done} of {} files read", files.len()));
-        }
+    let done = AtomicUsize::new(0);
+    let one = |path: &PathBuf| -> Read {
         let name = path.display().to_string();
         let documents = bytes(path, &name).and_then(|bytes| Policy::parse_all(&name, &bytes));
-        read.push((name, documents));
-    }
+        let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+        if done.is_multiple_of(STEP) {
+            say(&format!("{done} of {} files read", files.len()));
+        }
+        (name, documents)
+    };
+    let read: Vec<Read> = files.par_iter().map(one).collect();
     let report = lint(&read, options.kubernetes);
     print(&format(
         &report,
