@@ -1,4 +1,4 @@
-//! The project's own commands: `cargo xtask test | demo | cluster | sigstore | bench | bindings`.
+//! The project's own commands: `cargo xtask test | demo | cluster | sigstore | bench | fuzz | bindings`.
 //!
 //! Invariant: what is missing is installed or named, with the reason; a part that cannot run fails.
 
@@ -6,6 +6,7 @@ mod bench;
 mod bindings;
 mod cluster;
 mod demo;
+mod fuzz;
 mod install;
 mod run;
 mod test;
@@ -36,6 +37,8 @@ enum Command {
     /// Measures; see docs/benchmarks.md
     #[command(subcommand)]
     Bench(bench::BenchCommand),
+    /// Looks for inputs that the policies' reader, linter or engine cannot take
+    Fuzz(fuzz::Options),
     /// Builds the Node and browser bindings
     Bindings {
         /// Compares what is committed with what the code generates, and writes nothing that is
@@ -70,6 +73,7 @@ fn main() -> ExitCode {
         Command::Cluster(command) => cluster::run(command).map_err(|error| run::chain(&error)),
         Command::Sigstore(command) => demo::sigstore(&root, &command),
         Command::Bench(command) => bench::bench(&root, &command),
+        Command::Fuzz(options) => fuzz::fuzz(&root, &options),
         Command::Bindings { check, pack } => make_bindings(&root, check, pack.as_deref()),
     };
     match outcome {

@@ -38,7 +38,7 @@ struct Part {
     run: fn(&Path, &mut Count) -> Result<(), String>,
 }
 
-const PARTS: [Part; 13] = [
+const PARTS: [Part; 14] = [
     Part {
         name: "lint",
         fast: true,
@@ -56,6 +56,12 @@ const PARTS: [Part; 13] = [
         fast: true,
         what: "the repository's own rules",
         run: tidy,
+    },
+    Part {
+        name: "hostile",
+        fast: false,
+        what: "files that mean harm, under the kernel's bounds",
+        run: hostile,
     },
     Part {
         name: "bindings",
@@ -270,6 +276,11 @@ fn integration_tests(root: &Path, names: &[&str]) -> Command {
 
 fn tidy(root: &Path, count: &mut Count) -> Result<(), String> {
     tests(&mut integration_tests(root, &["tidy"]), count)
+}
+
+fn hostile(root: &Path, count: &mut Count) -> Result<(), String> {
+    demo::programs(root)?;
+    integration(root, "hostile_files", count)
 }
 
 fn doors(root: &Path, count: &mut Count) -> Result<(), String> {
