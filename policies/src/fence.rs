@@ -33,6 +33,8 @@ pub struct FenceConfig {
     pub operators: Vec<String>,
     /// Kyverno's own accounts, which may change what Kyverno generates (P-4a).
     pub kyverno: Vec<ServiceAccount>,
+    /// Annotations that others' webhooks write on each pod, and a copy may have for it.
+    pub copy_annotations: Vec<String>,
     /// By whom debug images are signed.
     pub signing: Signing,
     /// The job that makes the bucket of recordings, on the cluster that has it.
@@ -124,11 +126,22 @@ const GUARD: Source = Source {
     body: include_str!("../templates/both/guard.yaml"),
 };
 
+/// Native on both tiers, so that on Ground too, where people keep their own exec, a taken-over
+/// backend has no other shell than a session's.
+const ATTACH: Source = Source {
+    name: "tower-breakglass-attach",
+    file_name: "policy-45-attach.yaml",
+    what: "Break-glass attaches to a session's debug container, and has no other shell.",
+    body: include_str!("../templates/both/attach.yaml"),
+};
+
 /// The policies of one cluster and what belongs to them, in the order of their files' names.
 #[must_use]
 pub fn render_fence(config: &FenceConfig) -> Vec<Rendered> {
     let values = Values::of(config);
-    let mut files = vec![values.native(&GUARD, GUARD.body)];
+    let mut files: Vec<Rendered> = [&GUARD, &ATTACH]
+        .map(|source| values.native(source, source.body))
+        .into();
     for source in &FENCE {
         let Some(body) = body(source, config.tier) else {
             continue;
@@ -181,6 +194,7 @@ struct Values {
     images: String,
     operators: String,
     kyverno: String,
+    copy_annotations: String,
     copy_seconds: String,
 }
 
@@ -199,6 +213,7 @@ impl Values {
             images: cel_list(config.debug_images.iter().map(String::as_str)),
             operators: cel_list(config.operators.iter().map(String::as_str)),
             kyverno: cel_list(kyverno.iter().map(String::as_str)),
+            copy_annotations: cel_list(config.copy_annotations.iter().map(String::as_str)),
             copy_seconds: hard_deadline_seconds(longest).to_string(),
         }
     }
@@ -223,6 +238,7 @@ impl Values {
                 ("images", &self.images),
                 ("operators", &self.operators),
                 ("kyverno", &self.kyverno),
+                ("copyAnnotations", &self.copy_annotations),
                 ("copySeconds", &self.copy_seconds),
             ],
         );

@@ -81,6 +81,8 @@ pub enum Sending<'a> {
     },
     /// A copy is created (C-12).
     Copy(&'a Value),
+    /// The grant of this name is deleted (C-18).
+    DeleteGrant(&'a str),
     /// The pod is deleted (C-17, C-25).
     Delete(&'a Value),
     /// A terminal is attached to a pod's container.
@@ -177,19 +179,14 @@ impl Preflight {
     fn review(&self, what: &Sending<'_>, namespace: &str, labels: Labels<'_>) -> Value {
         let pods = json!({ "group": "", "version": "v1", "resource": "pods" });
         let pod = json!({ "group": "", "version": "v1", "kind": "Pod" });
+        let rbac = "rbac.authorization.k8s.io";
+        let bindings = json!({ "group": rbac, "version": "v1", "resource": "rolebindings" });
+        let binding = json!({ "group": rbac, "version": "v1", "kind": "RoleBinding" });
+        let none = &Value::Null;
         let (operation, kind, resource, sub, name, object, old) = match *what {
-            Sending::Grant(binding) => {
-                let group = "rbac.authorization.k8s.io";
-                (
-                    "CREATE",
-                    json!({ "group": group, "version": "v1", "kind": "RoleBinding" }),
-                    json!({ "group": group, "version": "v1", "resource": "rolebindings" }),
-                    "",
-                    name_of(binding),
-                    binding,
-                    &Value::Null,
-                )
-            }
+            Sending::Grant(new) => ("CREATE", binding, bindings, "", name_of(new), new, none),
+            // Only its name decides: what it was is not read for it.
+            Sending::DeleteGrant(name) => ("DELETE", binding, bindings, "", name, none, none),
             Sending::DebugContainer { before, after } => (
                 "UPDATE",
                 pod,
@@ -202,10 +199,8 @@ impl Preflight {
             Sending::ProcessAccess { before, after } => {
                 ("UPDATE", pod, pods, "", name_of(after), after, before)
             }
-            Sending::Copy(copy) => ("CREATE", pod, pods, "", name_of(copy), copy, &Value::Null),
-            Sending::Delete(found) => {
-                ("DELETE", pod, pods, "", name_of(found), &Value::Null, found)
-            }
+            Sending::Copy(copy) => ("CREATE", pod, pods, "", name_of(copy), copy, none),
+            Sending::Delete(found) => ("DELETE", pod, pods, "", name_of(found), none, found),
             Sending::Attach { pod, options } => (
                 "CONNECT",
                 json!({ "group": "", "version": "v1", "kind": "PodAttachOptions" }),
@@ -213,7 +208,7 @@ impl Preflight {
                 "attach",
                 pod,
                 options,
-                &Value::Null,
+                none,
             ),
         };
         json!({

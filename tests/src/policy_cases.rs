@@ -10,7 +10,8 @@ mod objects;
 mod requests;
 
 pub use objects::{
-    APP_IMAGE, CasePod, DEBUG_IMAGES, INSTALLATION, SESSION, actor_groups, good_copy, good_grant,
+    APP_IMAGE, COPY_ANNOTATIONS, CasePod, DEBUG_IMAGES, INSTALLATION, SESSION, actor_groups,
+    good_copy, good_grant,
 };
 
 use decisions::session::Tier;
@@ -228,6 +229,7 @@ pub fn all(root: &Path, backend: &str) -> Result<Vec<Case>, BadCases> {
         "debug-container",
         "pod-delete",
         "pod-annotate",
+        "attach",
         "no-exec",
         "guard",
     ] {

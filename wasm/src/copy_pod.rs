@@ -30,6 +30,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 mod containers;
+mod tame;
 mod volumes;
 
 use volumes::{CopiedVolumes, copy_volumes};
@@ -352,7 +353,12 @@ fn affinity(pod: &PodFacts, same_node: bool) -> Option<Value> {
 fn security_context(from: Option<&PodSecurityContext>) -> PodSecurityContext {
     let mut context = from.cloned().unwrap_or_default();
     context.seccomp_profile = confined(context.seccomp_profile.take()).or_else(runtime_default);
-    context.app_armor_profile = confined(context.app_armor_profile.take());
+    // A profile of the app's own is put on its containers; the debug container has the node's.
+    context.app_armor_profile = context
+        .app_armor_profile
+        .take()
+        .filter(|p| p.kind == "RuntimeDefault");
+    context.se_linux_options = tame::se_linux(context.se_linux_options.as_ref());
     context.sysctls = None;
     context
 }

@@ -94,7 +94,11 @@ const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /// Projected sources and drivers that prove the pod's identity to others.
 const IDENTITY_SOURCES: [&str; 2] = ["serviceAccountToken", "podCertificate"];
-const IDENTITY_DRIVERS: [&str; 1] = ["csi.spiffe.io"];
+const IDENTITY_DRIVERS: [&str; 3] = [
+    "csi.spiffe.io",
+    "csi.cert-manager.io",
+    "spiffe.csi.cert-manager.io",
+];
 
 /// Whether a volume proves the pod's identity: a service account's token, or its like (C-5).
 pub(crate) fn is_identity(pod: &PodFacts, volume: &Volume) -> bool {

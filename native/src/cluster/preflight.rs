@@ -136,8 +136,12 @@ impl Cluster for Fenced {
         self.inner.create_copy_pod(session, pod).await
     }
 
-    // No policy speaks of this: a grant may always go.
     async fn delete_grant(&self, grant: &MadeObject) -> Result<Deleted, ClusterError> {
+        let (namespace, name) = (grant.namespace.clone(), grant.name.clone());
+        self.judge(move |preflight| {
+            preflight.check(&Sending::DeleteGrant(&name), &namespace, None)
+        })
+        .await?;
         self.inner.delete_grant(grant).await
     }
 

@@ -24,6 +24,10 @@ pub struct PoliciesConfig {
     /// Kyverno's own service accounts, `namespace/name`.
     #[serde(default = "kyverno_accounts")]
     pub kyverno: Vec<String>,
+    /// Keys of annotations that a webhook of the clusters writes on every pod: a copy may have them.
+    /// None that gives a pod an identity, a network or a device.
+    #[serde(default)]
+    pub copy_annotations: Vec<String>,
     /// Who signs the debug images.
     pub image_signing: SigningWritten,
     /// The job that makes the bucket of recordings. Without it none is rendered.
@@ -271,6 +275,7 @@ impl PoliciesConfig {
             debug_images: config.debug_images.clone(),
             operators: self.operators.clone(),
             kyverno: kyverno.collect::<Result<_, _>>()?,
+            copy_annotations: self.copy_annotations.clone(),
             signing: self.image_signing.signing(),
             bucket: bucket.map(|job| job.job(config.recordings.retention_days)),
             application: self.argo_cd.as_ref().map(|argo| Application {

@@ -21,6 +21,8 @@ const REQUIRED: &[(&str, &str)] = &[
     ("spec.containers[*].volumeMounts[*].name", NAMED),
     ("spec.initContainers[*].volumeMounts[*].name", NAMED),
     ("spec.ephemeralContainers[*].volumeMounts[*].name", NAMED),
+    ("spec.containers[*].volumeMounts[*].mountPath", MOUNTED),
+    ("spec.initContainers[*].volumeMounts[*].mountPath", MOUNTED),
     ("spec.volumes[*].name", NAMED),
     ("roleRef", "a struct, and validation wants its parts"),
     ("roleRef.apiGroup", "defaulted, never empty"),
@@ -34,6 +36,7 @@ const REQUIRED: &[(&str, &str)] = &[
     ("userInfo", "a struct"),
 ];
 const NAMED: &str = "validation wants a name";
+const MOUNTED: &str = "a mount is refused without a path";
 
 /// The one resource of the fence whose `spec` may be missing: a CustomResourceDefinition's.
 const NO_SPEC: &str = "policyexceptions";

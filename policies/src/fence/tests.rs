@@ -18,6 +18,7 @@ pub(crate) fn config(tier: Tier) -> FenceConfig {
         kyverno: vec![
             ServiceAccount::new("kyverno", "kyverno-admission-controller").expect("valid"),
         ],
+        copy_annotations: Vec::new(),
         signing: Signing {
             glob: "ghcr.io/hangar/tower-debug*".to_owned(),
             issuer: "https://token.actions.githubusercontent.com".to_owned(),
@@ -158,7 +159,7 @@ fn every_placeholder_has_a_value_and_the_order_is_that_of_the_names() {
 
 #[test]
 fn p_1_flight_has_five_native_policies_and_ground_four_of_kyvernos() {
-    let guard = "tower-breakglass-guard".to_owned();
+    let on_both = ["tower-breakglass-attach", "tower-breakglass-guard"].map(str::to_owned);
     let both = [
         "debug-container",
         "pod-annotate",
@@ -166,6 +167,7 @@ fn p_1_flight_has_five_native_policies_and_ground_four_of_kyvernos() {
         "rolebinding",
     ];
     let flight = [
+        "attach",
         "debug-container",
         "guard",
         "no-exec",
@@ -185,7 +187,7 @@ fn p_1_flight_has_five_native_policies_and_ground_four_of_kyvernos() {
     assert_eq!(kinds(&config(Tier::Flight), "ValidatingPolicy"), [""; 0]);
     let ground = both.map(|name| format!("{PREFIX}{name}"));
     assert_eq!(kinds(&config(Tier::Ground), "ValidatingPolicy"), ground);
-    let mut native = vec![guard];
+    let mut native = on_both.to_vec();
     native.extend(ground.iter().map(|name| format!("vpol-{name}")));
     assert_eq!(
         kinds(&config(Tier::Ground), "ValidatingAdmissionPolicy"),
@@ -382,7 +384,8 @@ fn a_hostile_name_stays_one_string_of_cel() {
 #[test]
 fn the_guard_names_every_generated_object() {
     for name in kinds(&config(Tier::Ground), "ValidatingAdmissionPolicy") {
-        let known = name.starts_with(GENERATED_PREFIX) || name == "tower-breakglass-guard";
+        let own = ["tower-breakglass-attach", "tower-breakglass-guard"];
+        let known = name.starts_with(GENERATED_PREFIX) || own.contains(&name.as_str());
         assert!(known, "{name}");
     }
 }

@@ -54,6 +54,7 @@ fn compiled(tier: Tier, user: &str) -> Preflight {
         debug_images: vec![IMAGE.to_owned()],
         operators: vec!["platform:oncall".to_owned()],
         kyverno: Vec::new(),
+        copy_annotations: Vec::new(),
         signing: Signing {
             glob: "ghcr.io/hangar/debug*".to_owned(),
             issuer: "https://token.actions.githubusercontent.com".to_owned(),
@@ -107,6 +108,9 @@ impl Sent {
     /// Whether this part of the object is sent. The rest of a pod is what the cluster has: the
     /// subresource takes nothing else, and a deletion is judged by what it finds.
     pub(crate) fn sends(&self, path: &str) -> bool {
+        if self.sending == "delete-grant" {
+            return path == "metadata.name";
+        }
         let parts: &[&str] = match self.sending {
             "debug" => &["spec.ephemeralContainers"],
             "delete" => &[
@@ -124,6 +128,9 @@ impl Sent {
         let (before, after) = (&self.before, &self.object);
         let what = match self.sending {
             "grant" => Sending::Grant(after),
+            "delete-grant" => {
+                Sending::DeleteGrant(after["metadata"]["name"].as_str().unwrap_or(""))
+            }
             "debug" => Sending::DebugContainer { before, after },
             "access" => Sending::ProcessAccess { before, after },
             "copy" => Sending::Copy(after),
@@ -163,6 +170,7 @@ fn app_pod() -> Value {
             "containers": [{ "name": "app", "image": APP_IMAGE }],
             "volumes": [
                 { "name": "data", "emptyDir": {} },
+                { "name": "node", "hostPath": { "path": "/run" } },
                 { "name": "identity", "projected": { "sources": [
                     { "serviceAccountToken": { "path": "token" } },
                 ] } },
@@ -186,7 +194,8 @@ pub(crate) fn fixtures(tier: Tier) -> Vec<Sent> {
         if sent.object["subjects"][0]["kind"] == "User" {
             sent.user = USER;
         }
-        all.push(sent);
+        let gone = Sent::new("delete-grant", "RoleBinding", name, sent.object.clone());
+        all.extend([sent, gone]);
     }
     for name in ["copy-pod", "copy-pod-held"] {
         all.push(Sent::new("copy", "Pod", name, golden(name)));
@@ -205,16 +214,9 @@ pub(crate) fn fixtures(tier: Tier) -> Vec<Sent> {
     let access = |name, object: &Value| Sent::new("access", "Pod", name, object.clone());
     all.push(access("set", &marked).over(app_pod()));
     all.push(access("taken away", &app_pod()).over(marked));
-    // Nobody attaches by a policy's leave on Ground: there is none.
-    if tier == Tier::Flight {
-        let options = attach_options(&format!("debug-{SESSION}"));
-        all.push(Sent::new(
-            "attach",
-            "PodAttachOptions",
-            "a terminal",
-            options,
-        ));
-    }
+    let options = attach_options(&format!("debug-{SESSION}"));
+    let kind = "PodAttachOptions";
+    all.push(Sent::new("attach", kind, "a terminal", options));
     all
 }
 
@@ -273,7 +275,8 @@ pub(crate) fn made(tier: Tier, pod: &Value, choices: &Choices) -> Vec<Sent> {
         installation: INSTALLATION.to_owned(),
         second: choices.second,
     });
-    let mut all = vec![Sent::new("grant", "RoleBinding", "built", binding)];
+    let gone = Sent::new("delete-grant", "RoleBinding", "built", binding.clone());
+    let mut all = vec![Sent::new("grant", "RoleBinding", "built", binding), gone];
     let facts: PodFacts = serde_json::from_value(pod.clone()).expect("a pod");
     let mut mounts = volume_mounts(&facts, "app").mounts;
     mounts.retain(|_| choices.volume_access);
@@ -341,7 +344,7 @@ fn security() -> impl Strategy<Value = Value> {
         json!({ "allowPrivilegeEscalation": true, "readOnlyRootFilesystem": true,
                 "seccompProfile": { "type": "Unconfined" } }),
         json!({ "privileged": true }),
-        json!({ "seLinuxOptions": { "level": "s0" }, "procMount": "Unmasked",
+        json!({ "seLinuxOptions": { "level": "s0", "role": "r" }, "procMount": "Unmasked",
                 "appArmorProfile": { "type": "Unconfined" },
                 "seccompProfile": { "type": "Localhost", "localhostProfile": "x.json" } }),
     ];
@@ -354,7 +357,8 @@ fn container(name: &'static str) -> impl Strategy<Value = Value> {
         "env": [{ "name": "A", "value": "b" },
                 { "name": "S", "valueFrom": { "secretKeyRef": { "name": "s", "key": "k" } } }],
         "envFrom": [{ "secretRef": { "name": "s" } }],
-        "resources": { "limits": { "cpu": "1", "memory": "1Gi" } },
+        "resources": { "limits": { "cpu": "1", "memory": "1Gi", "example.org/gpu": "1" } },
+        "stdin": true, "tty": true,
         "ports": [{ "containerPort": 8080 }],
         "livenessProbe": { "httpGet": { "port": 80 } },
         "lifecycle": { "preStop": { "exec": { "command": ["x"] } } },
@@ -389,6 +393,8 @@ pub(crate) fn pods() -> impl Strategy<Value = Value> {
         "hostAliases": [{ "ip": "10.0.0.1", "hostnames": ["x"] }],
         "securityContext": { "runAsUser": 1000, "runAsGroup": 1000, "fsGroup": 1,
                              "sysctls": [{ "name": "x", "value": "1" }],
+                             "seLinuxOptions": { "type": "spc_t", "user": "u", "level": "s0" },
+                             "appArmorProfile": { "type": "Localhost", "localhostProfile": "x" },
                              "seccompProfile": { "type": "Unconfined" } },
     }));
     let meta = some_of(json!({

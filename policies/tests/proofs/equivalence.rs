@@ -69,7 +69,7 @@ fn p_8_on_the_bounded_domain_ground_and_flight_differ_where_it_is_declared() {
     );
     assert_eq!(found.undeclared, Vec::<String>::new());
     assert_eq!(found.shown, (0..FLIGHT_ONLY.len()).collect());
-    assert_eq!(found.policies, 5, "those of both");
+    assert_eq!(found.policies, 6, "those of both");
     assert!(found.requests >= 20_000, "{}", found.requests);
 }
 

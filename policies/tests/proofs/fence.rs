@@ -1,6 +1,8 @@
 //! The rendered policies, and the cases as requests.
 
-use crate::policy_cases::{self, Actor, Case as Written, DEBUG_IMAGES, Expected, INSTALLATION};
+use crate::policy_cases::{
+    self, Actor, COPY_ANNOTATIONS, Case as Written, DEBUG_IMAGES, Expected, INSTALLATION,
+};
 use decisions::session::Tier;
 use policies::cel::KubernetesVersion;
 use policies::eval::{Case, Decision, PolicySet, Refusal, Request};
@@ -31,6 +33,7 @@ fn config(tier: Tier) -> FenceConfig {
             account("kyverno-admission-controller"),
             account("kyverno-background-controller"),
         ],
+        copy_annotations: COPY_ANNOTATIONS.map(str::to_owned).to_vec(),
         signing: Signing {
             glob: "ghcr.io/hangar/tower-debug*".to_owned(),
             issuer: "https://token.actions.githubusercontent.com".to_owned(),

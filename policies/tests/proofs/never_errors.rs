@@ -56,7 +56,7 @@ const DROPPED: &[(&str, &str, &str, &str)] = &[
         "no-exec",
         "has(request.userInfo.groups) && ",
         "",
-        "request.userInfo.groups is absent",
+        "request.userInfo is {}",
     ),
     (
         "no-exec",

@@ -72,7 +72,7 @@ rows! {
         "debug-container: without a mount", "debug-container: in a pod without volumes";
     qk26_a_person_deletes_a_copy: "pod-delete: a developer deletes a copy";
     qk29_qk32_break_glass_attaches_and_an_exec_is_refused_in_words:
-        "no-exec: Break-glass attaches to its debug container", "no-exec: a developer's exec";
+        "attach: Break-glass attaches to its debug container", "no-exec: a developer's exec";
     qk37_a_collection_has_no_name: "pod-delete: a collection of pods with debug containers",
         "pod-delete: a collection of copies";
     qk40_no_eviction_by_break_glass: "pod-delete: an eviction of an app's pod",

@@ -14,6 +14,8 @@ use std::collections::BTreeMap;
 pub const SESSION: &str = "0123456789ab";
 /// The installation of every case.
 pub const INSTALLATION: &str = "cases";
+/// What the cases say that a webhook of the cluster writes on every pod.
+pub const COPY_ANNOTATIONS: [&str; 1] = ["example.org/seen-by-a-webhook"];
 /// The configured debug images: the first is used, both are accepted.
 pub const DEBUG_IMAGES: [&str; 2] = [
     "ghcr.io/hangar/tower-debug@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",

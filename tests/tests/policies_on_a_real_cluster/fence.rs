@@ -182,6 +182,7 @@ fn fence(tier: Tier) -> FenceConfig {
             .map(|g| (*g).to_owned())
             .collect(),
         kyverno: vec![account("kyverno-admission-controller")],
+        copy_annotations: COPY_ANNOTATIONS.map(str::to_owned).to_vec(),
         signing: Signing {
             glob: "ghcr.io/hangar/tower-debug*".to_owned(),
             issuer: "https://token.actions.githubusercontent.com".to_owned(),

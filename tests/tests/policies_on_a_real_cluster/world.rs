@@ -4,7 +4,7 @@
 //! each is a dry run. A name is used by one run only.
 
 use breakglass_tests::policy_cases::{
-    Action, Actor, Case, CasePod, DEBUG_IMAGES, INSTALLATION, Place, actor_groups,
+    Action, Actor, COPY_ANNOTATIONS, Case, CasePod, DEBUG_IMAGES, INSTALLATION, Place, actor_groups,
 };
 use decisions::session::Tier;
 use http::{Method, Request};

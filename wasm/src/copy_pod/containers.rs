@@ -1,10 +1,10 @@
 //! The app's own containers in a copy (C-12).
 //!
 //! Invariant: each runs the image that the original runs, without probes, hooks, ports, privilege,
-//! a way to gain any, or an added capability.
+//! a way to gain any, an added capability, a device of the node, or a terminal.
 
 use super::volumes::CopiedVolumes;
-use super::{CopyRefusal, CopySpec, confined};
+use super::{CopyRefusal, CopySpec, confined, tame};
 use crate::debug_container::{hard_deadline_seconds, is_pinned};
 use crate::pod::SecurityContext;
 use crate::pod::{AppMount, Container, EnvFrom, EnvVar, PodFacts, Profile, Resources};
@@ -34,10 +34,10 @@ struct Copied<'a> {
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     env_from: &'a [EnvFrom],
     #[serde(skip_serializing_if = "Option::is_none")]
-    resources: Option<&'a Resources>,
+    resources: Option<Resources>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     volume_mounts: Vec<AppMount>,
-    security_context: Tamed<'a>,
+    security_context: Tamed,
     #[serde(skip_serializing_if = "Option::is_none")]
     restart_policy: Option<&'static str>,
 }
@@ -45,7 +45,7 @@ struct Copied<'a> {
 /// The security context of an app's container in a copy.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Tamed<'a> {
+struct Tamed {
     allow_privilege_escalation: bool,
     privileged: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -59,7 +59,7 @@ struct Tamed<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     capabilities: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    se_linux_options: Option<&'a Value>,
+    se_linux_options: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     seccomp_profile: Option<Profile>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -105,6 +105,14 @@ pub(super) fn copy_containers(
                 container.name
             ));
         }
+        let devices = tame::devices(container.resources.as_ref());
+        if !devices.is_empty() {
+            notes.push(format!(
+                "`{}` runs without its devices: {}",
+                container.name,
+                devices.join(", ")
+            ));
+        }
         let mut copied = copied(spec, container, volumes)?;
         if spec.hold_app {
             let seconds = hard_deadline_seconds(spec.duration_minutes).to_string();
@@ -133,9 +141,9 @@ fn copied<'a>(
         working_dir: container.working_dir.as_deref(),
         env: &container.env,
         env_from: &container.env_from,
-        resources: container.resources.as_ref(),
+        resources: tame::resources(container.resources.as_ref()),
         volume_mounts: mounts(container, volumes),
-        security_context: tamed(container.security_context.as_ref()),
+        security_context: tamed(spec.pod, container.security_context.as_ref()),
         restart_policy: None,
     })
 }
@@ -161,8 +169,9 @@ fn added_capabilities(container: &Container) -> &[String] {
     capabilities.map_or(&[], |c| &c.add)
 }
 
-fn tamed(from: Option<&SecurityContext>) -> Tamed<'_> {
+fn tamed(pod: &PodFacts, from: Option<&SecurityContext>) -> Tamed {
     let drops = from.and_then(|c| c.capabilities.as_ref()).map(|c| &c.drop);
+    let whole = pod.spec.security_context.as_ref();
     Tamed {
         allow_privilege_escalation: false,
         privileged: false,
@@ -173,10 +182,12 @@ fn tamed(from: Option<&SecurityContext>) -> Tamed<'_> {
         capabilities: drops
             .filter(|d| !d.is_empty())
             .map(|drop| json!({ "drop": drop })),
-        se_linux_options: from.and_then(|c| c.se_linux_options.as_ref()),
+        se_linux_options: tame::se_linux(from.and_then(|c| c.se_linux_options.as_ref())),
         // Absent, the pod's own counts, which is never unconfined.
         seccomp_profile: confined(from.and_then(|c| c.seccomp_profile.clone())),
-        app_armor_profile: confined(from.and_then(|c| c.app_armor_profile.clone())),
+        // The pod's own profile is the app's alone: the debug container has the node's default.
+        app_armor_profile: confined(from.and_then(|c| c.app_armor_profile.clone()))
+            .or_else(|| confined(whole.and_then(|c| c.app_armor_profile.clone()))),
     }
 }
 

@@ -390,3 +390,46 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_of_the_nodes_an_app_is_given_a_copy_is_not() {
+    let made = changed(|pod| {
+        pod["spec"]["securityContext"] = json!({
+            "seLinuxOptions": { "type": "spc_t", "user": "system_u", "level": "s0:c1" },
+            "appArmorProfile": { "type": "Localhost", "localhostProfile": "shop" },
+        });
+        let app = &mut pod["spec"]["containers"][0];
+        app["securityContext"] =
+            json!({ "seLinuxOptions": { "type": "container_t", "role": "r" } });
+        app["resources"] = json!({
+            "limits": { "memory": "1Gi", "hugepages-2Mi": "4Mi", "example.org/gpu": "1" },
+            "requests": { "cpu": "1", "example.org/gpu": "1" },
+        });
+        app["stdin"] = json!(true);
+        app["tty"] = json!(true);
+    });
+    let made = made.expect("a copy");
+    let spec = &made.manifest["spec"];
+    let whole = &spec["securityContext"];
+    assert_eq!(whole["seLinuxOptions"], json!({ "level": "s0:c1" }));
+    assert_eq!(
+        whole.get("appArmorProfile"),
+        None,
+        "its debug container has the node's"
+    );
+    let app = &spec["containers"][0];
+    let own = &app["securityContext"];
+    assert_eq!(own["seLinuxOptions"], json!({ "type": "container_t" }));
+    assert_eq!(own["appArmorProfile"]["localhostProfile"], "shop");
+    let kept = json!({
+        "limits": { "memory": "1Gi", "hugepages-2Mi": "4Mi" }, "requests": { "cpu": "1" },
+    });
+    assert_eq!(app["resources"], kept);
+    assert_eq!((app.get("stdin"), app.get("tty")), (None, None));
+    let told = "`app` runs without its devices: example.org/gpu";
+    assert!(
+        made.notes.iter().any(|note| note == told),
+        "{:?}",
+        made.notes
+    );
+}

@@ -98,7 +98,9 @@ pub(super) fn copy_volumes(
                 ));
                 out.keep(volume, "emptyDir", json!({}));
             }
-            "nfs" | "cephfs" | "azureFile" => out.keep_read_only(volume, kind, source),
+            "nfs" | "cephfs" | "azureFile" | "glusterfs" => {
+                out.leave_out(volume, "the pod names its server, which no policy can know");
+            }
             "image" if source["reference"].as_str().is_some_and(is_pinned) => {
                 out.keep(volume, kind, source);
             }

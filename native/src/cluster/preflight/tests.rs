@@ -23,6 +23,7 @@ fn fence() -> FenceConfig {
         debug_images: vec![IMAGE.to_owned()],
         operators: Vec::new(),
         kyverno: Vec::new(),
+        copy_annotations: Vec::new(),
         signing: Signing {
             glob: "ghcr.io/hangar/debug*".to_owned(),
             issuer: "https://issuer.example.org".to_owned(),
@@ -307,4 +308,21 @@ async fn a_cluster_without_a_fence_stays_as_it_is() {
     let clusters = fenced(clusters, &fences).expect("nothing to compile");
     assert!(Arc::ptr_eq(&before, &clusters["other"]));
     assert_eq!(clusters.len(), 1, "a fence makes no cluster");
+}
+
+#[tokio::test]
+async fn another_binding_than_a_grant_is_not_deleted() {
+    let world = world();
+    let grant = world.good_grant();
+    let made = world.fenced.create_grant(&world.id, &grant).await;
+    let mut other = made.expect("a grant");
+    other.name = "own-binding".to_owned();
+    let refused = world.fenced.delete_grant(&other).await;
+    let Err(ClusterError::RefusedByPolicy { message }) = refused else {
+        panic!("{refused:?}");
+    };
+    assert!(
+        message.contains("deletes no other RoleBinding"),
+        "{message}"
+    );
 }
