@@ -350,6 +350,7 @@ impl App {
             runtime.abandoned.cancel();
             self.sessions.runtimes().remove(&runtime.session().id);
         }
+        self.sessions.owes_nothing();
     }
 }
 

@@ -11,6 +11,7 @@ mod late;
 mod leftovers;
 mod notes;
 mod open;
+mod outcome;
 mod read;
 mod runtime;
 mod settle;
@@ -42,6 +43,7 @@ pub struct Sessions {
     pub(crate) runtimes: Runtimes,
     pub(crate) tenure: Arc<tenure::Tenure>,
     doubts: late::Doubts,
+    owed: outcome::Owed,
     pub(crate) looks: leftovers::Looks,
 }
 
@@ -81,6 +83,7 @@ impl Sessions {
             runtimes: Runtimes::default(),
             tenure,
             doubts: late::Doubts::default(),
+            owed: outcome::Owed::default(),
             looks: leftovers::Looks::default(),
         })
     }

@@ -130,7 +130,7 @@ impl Sweep {
         }
     }
 
-    /// Ends that struck while the database was away (D-3).
+    /// Ends that struck while the database was away (D-3), and outcomes that it did not take.
     fn owed(&self) {
         for runtime in self.sessions.runtimes().all() {
             let sessions = Arc::clone(&self.sessions);
@@ -139,6 +139,12 @@ impl Sweep {
                     sessions.pay_owed_end(&runtime).await;
                 });
             }
+        }
+        for id in self.sessions.owed_outcomes() {
+            let sessions = Arc::clone(&self.sessions);
+            self.spawn(id.clone(), async move {
+                sessions.pay_owed_outcome(&id).await;
+            });
         }
     }
 

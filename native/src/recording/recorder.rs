@@ -34,11 +34,12 @@ pub struct Recorder {
 /// Whether a checkpoint may be saved at this moment.
 pub type Gate = Arc<dyn Fn() -> bool + Send + Sync>;
 
-/// A recording that is in the store for good.
+/// A recording that was left in the spool, after a try to save it.
 #[derive(Debug)]
 pub struct Settled {
-    /// What the row keeps of it.
-    pub saved: SavedRecording,
+    /// What the row keeps of it; an error where the store did not take it, while the spool is
+    /// fine: the sweep tries again.
+    pub saved: Result<SavedRecording, RecordingError>,
     /// How many bytes of a torn last line were cut; the row's notes say so.
     pub cut: u64,
     /// Sealed; its spool is to be discarded once the row says so.
@@ -213,8 +214,8 @@ impl Recorder {
     /// is harmless; the spool stays until it is discarded.
     ///
     /// # Errors
-    /// `Ok(Err(_))` when the spool is fine and the store is not: the sweep tries again.
-    pub async fn settle(&self, key: &str) -> Result<Result<Settled, RecordingError>, SpoolError> {
+    /// The spool is not there, is another's, or is damaged.
+    pub async fn settle(&self, key: &str) -> Result<Settled, SpoolError> {
         let Recovered {
             spool,
             last_micros,
@@ -229,8 +230,8 @@ impl Recorder {
             saved: None,
         };
         let live = LiveRecording::begin(self, key, from);
-        let sealed = live.seal().await;
-        Ok(sealed.map(|saved| Settled { saved, cut, live }))
+        let saved = live.seal().await;
+        Ok(Settled { saved, cut, live })
     }
 
     /// The keys of recordings that have a spool: active ones, and those still to settle.

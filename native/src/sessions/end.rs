@@ -2,15 +2,15 @@
 //!
 //! Invariants: only the caller whose claim moved the row to ended cleans up; an end that arrives
 //! during opening cancels it and waits for it (C-10a); a deadline strikes even while the database
-//! is away, and its row is completed when it is back (D-3).
+//! is away, and its row is completed when it is back (D-3). What an end achieved is in
+//! `outcome.rs`.
 
+use super::Sessions;
 use super::runtime::{Runtime, lock};
-use super::takedown::Taken;
-use super::{Sessions, notes};
 use crate::http::caller::Caller;
 use crate::http::error::{ApiError, chain};
 use crate::ports::StoreError;
-use crate::ports::store::{Claimed, Outcome};
+use crate::ports::store::Claimed;
 use decisions::reason::EndReason;
 use decisions::session::{Session, SessionId, State};
 use decisions::transition::{End, end_by_system, end_by_user};
@@ -132,49 +132,13 @@ impl Sessions {
             runtime.cancelled.cancel();
             runtime.opening_is_over().await;
             let taken = self.take_down(&ended, Some(runtime), &reason).await;
-            self.complete(&ended, &taken).await;
+            self.complete(&id, taken).await;
         } else {
             tracing::info!(session = %id, reason, "session ended");
             let taken = self.take_down(&ended, None, &reason).await;
-            self.complete(&ended, &taken).await;
+            self.complete(&id, taken).await;
         }
         self.runtimes.remove(&id);
-    }
-
-    /// C-20: the outcome on the row, and only then what the row must know first: the spool goes,
-    /// and objects off the record. Where the database is away both stay, and the sweep completes
-    /// the row. An end that broke off is the new owner's to complete (D-5).
-    pub(super) async fn complete(&self, ended: &Session, taken: &Taken) {
-        let id = &ended.id;
-        if taken.broken_off {
-            tracing::warn!(session = %id, "the end is another sidecar's to complete");
-            return;
-        }
-        let outcome = Outcome {
-            recycled: taken.recycled,
-            recording: taken.recording.clone(),
-            notes: notes::joined(&taken.notes),
-        };
-        if let Err(error) = self.store.note_outcome(id, &outcome).await {
-            tracing::error!(session = %id, error = %chain(&error),
-                "the outcome is not on the row yet");
-            return;
-        }
-        tracing::info!(session = %id, recycled = ?taken.recycled, notes = taken.notes.len(),
-            recorded = taken.recording.is_some(), "session cleaned up");
-        if let Some(spool) = &taken.spool {
-            spool.discard().await;
-        }
-        for uid in &taken.gone {
-            if let Err(error) = self.store.forget_object(id, uid).await {
-                tracing::warn!(session = %id, error = %chain(&error), "an object stays on record");
-            }
-        }
-        for (uid, why) in &taken.kept {
-            if let Err(error) = self.store.keep_object(id, uid, why).await {
-                tracing::warn!(session = %id, error = %chain(&error), "an object stays on record");
-            }
-        }
     }
 
     async fn close_terminal(&self, runtime: &Runtime, reason: &EndReason) {
@@ -237,7 +201,7 @@ impl Sessions {
             Some(taken) => {
                 let _one_at_a_time = runtime.ending.lock().await;
                 if !runtime.closed.swap(true, Ordering::SeqCst) {
-                    self.complete(&ended, &taken).await;
+                    self.complete(id, taken).await;
                 }
                 self.runtimes.remove(id);
             }

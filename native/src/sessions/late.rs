@@ -49,7 +49,7 @@ impl Sessions {
     /// land any more, and was answered.
     pub(crate) async fn look_for_latecomers(&self, runtime: &Runtime) {
         let id = &runtime.session().id;
-        if self.runtimes.get(id).is_some() {
+        if self.is_at(id) {
             return; // its own end is at it
         }
         let began = self.clock.elapsed();

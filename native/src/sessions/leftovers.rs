@@ -108,7 +108,7 @@ impl Sessions {
         let found = cluster.leftovers().await?;
         for left in found.into_iter().take(JUDGED_A_LOOK) {
             // Asked each time: the lease may go meanwhile (D-5).
-            let runs = self.runtimes.get(&left.object.session).is_some();
+            let runs = self.is_at(&left.object.session);
             if !self.tenure.may_open(self.clock.elapsed()) {
                 return Ok(());
             }

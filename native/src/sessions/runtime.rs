@@ -3,7 +3,7 @@
 //! Invariant: a session that has touched a cluster from this process has a runtime here until its
 //! end is complete; its deadline is kept on the clock that never jumps (W-4).
 
-use super::takedown::Taken;
+use super::outcome::Taken;
 use crate::ports::Elapsed;
 use crate::ports::cluster::{ClusterError, MadeObject};
 use crate::ports::store::SavedRecording;

@@ -3,19 +3,20 @@
 //! Invariants: nothing local is deleted before the store confirmed it; a kept pod is watched, not
 //! removed; each call is one try, and the sweep comes again.
 
-use super::takedown::{GRANT_NOTE, MARK_NOTE, POD_NOTE, RECORDING_NOTE, TERMINATING_NOTE, Taken};
+use super::outcome::{Past, Taken};
+use super::takedown::{GRANT_NOTE, MARK_NOTE, POD_NOTE, RECORDING_NOTE, TERMINATING_NOTE, Work};
 use super::{Sessions, notes, recording_key, session_of_key};
 use crate::http::error::chain;
 use crate::ports::StoreError;
 use crate::ports::cluster::{MadeObject, ObjectKind, PodRef};
 use crate::ports::store::{HeldObject, Outcome};
-use crate::recording::SpoolError;
+use crate::recording::{Settled, SpoolError};
 use decisions::session::{Session, SessionId, State};
 
 impl Sessions {
     /// One more try at the objects of an ended session.
     pub(crate) async fn settle_objects(&self, session: &Session) -> Result<(), StoreError> {
-        if self.runtimes.get(&session.id).is_some() {
+        if self.is_at(&session.id) {
             return Ok(()); // its own end is at it
         }
         let held = self.store.objects(&session.id).await?;
@@ -42,12 +43,12 @@ impl Sessions {
         if rest.is_empty() {
             return Ok(());
         }
-        self.take_back(session, cluster.as_ref(), &rest, &mut taken)
-            .await;
+        let work = Work::on(session, cluster.as_ref(), Past::OnRow);
+        self.take_back(work, &rest, &mut taken).await;
         let about_objects = [GRANT_NOTE, POD_NOTE, MARK_NOTE, TERMINATING_NOTE];
         let before = session.cleanup_notes.as_deref();
         taken.notes.extend(notes::without(before, &about_objects));
-        self.complete(session, &taken).await;
+        self.complete(&session.id, taken).await;
         Ok(())
     }
 
@@ -61,16 +62,15 @@ impl Sessions {
             }
         };
         let of_session = |key: String| session_of_key(&key).map(|id| (id, key));
-        let ours = |id: &SessionId| self.runtimes.get(id).is_some();
         keys.into_iter()
             .filter_map(of_session)
-            .filter(|(id, _)| !ours(id))
+            .filter(|(id, _)| !self.is_at(id))
             .collect()
     }
 
     /// One more try at a recording that was left in the spool.
     pub(crate) async fn settle_spooled(&self, id: &SessionId, key: &str) {
-        if self.runtimes.get(id).is_none()
+        if !self.is_at(id)
             && let Err(error) = self.settle_recording(id, key).await
         {
             tracing::warn!(session = %id, error = %chain(&error), "a recording waits");
@@ -84,38 +84,53 @@ impl Sessions {
         if session.state != State::Ended || recording_key(&session) != key {
             return Ok(());
         }
-        let mut notes = notes::without(session.cleanup_notes.as_deref(), &[RECORDING_NOTE]);
-        let settled = match self.recorder.settle(key).await {
-            Ok(Ok(settled)) => {
-                if settled.cut > 0 {
-                    let cut = settled.cut;
-                    notes.push(format!("recording cut by a torn last line of {cut} bytes"));
-                }
-                Some(settled)
-            }
-            Ok(Err(error)) => {
-                tracing::warn!(session = %id, error = %chain(&error), "a recording waits");
-                return Ok(());
-            }
+        let Settled { saved, cut, live } = match self.recorder.settle(key).await {
+            Ok(settled) => settled,
             Err(SpoolError::Missing | SpoolError::Busy) => return Ok(()),
+            Err(error) => return self.put_aside(&session, key, error).await,
+        };
+        // Said also where the store is away: the next try finds the line cut already.
+        let cut = (cut > 0).then(|| format!("recording cut by a torn last line of {cut} bytes"));
+        let (recording, over): (_, &[&str]) = match saved {
+            Ok(saved) => (Some(saved), &[RECORDING_NOTE]),
             Err(error) => {
-                tracing::error!(session = %id, error = %chain(&error),
-                    "a spool is damaged; it is moved aside and kept");
-                if let Err(error) = self.recorder.move_aside(key).await {
-                    tracing::error!(session = %id, error = %chain(&error), "it cannot be moved");
+                tracing::warn!(session = %id, error = %chain(&error), "a recording waits");
+                if cut.is_none() {
+                    return Ok(());
                 }
-                notes.push("recording damaged: it ends with its last checkpoint".to_owned());
-                None
+                (None, &[])
             }
         };
-        let outcome = Outcome {
-            recycled: None,
-            recording: settled.as_ref().map(|settled| settled.saved.clone()),
-            notes: notes::joined(&notes),
+        let mut notes = notes::without(session.cleanup_notes.as_deref(), over);
+        notes.extend(cut);
+        let taken = Taken {
+            spool: recording.is_some().then_some(live),
+            recording,
+            notes,
+            ..Taken::default()
         };
-        self.store.note_outcome(id, &outcome).await?;
-        if let Some(settled) = settled {
-            settled.live.discard().await;
+        self.complete(id, taken).await;
+        Ok(())
+    }
+
+    /// On the row first: once the spool is aside, nothing tells of it any more.
+    async fn put_aside(
+        &self,
+        session: &Session,
+        key: &str,
+        why: SpoolError,
+    ) -> Result<(), StoreError> {
+        tracing::error!(session = %session.id, error = %chain(&why),
+            "a spool is damaged; it is moved aside and kept");
+        let mut notes = notes::without(session.cleanup_notes.as_deref(), &[RECORDING_NOTE]);
+        notes.push("recording damaged: it ends with its last checkpoint".to_owned());
+        let outcome = Outcome {
+            notes: notes::joined(&notes),
+            ..Outcome::default()
+        };
+        self.store.note_outcome(&session.id, &outcome).await?;
+        if let Err(error) = self.recorder.move_aside(key).await {
+            tracing::error!(session = %session.id, error = %chain(&error), "it cannot be moved");
         }
         Ok(())
     }

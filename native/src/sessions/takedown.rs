@@ -4,12 +4,12 @@
 //! object is deleted by its UID (C-26); a grant stays while an object remains that only it can
 //! remove (C-18). Once the sessions are another owner's, nothing goes on, at whatever step (D-5).
 
+use super::outcome::{GONE_UNSEEN_NOTE, Past, Taken, recycled_before};
 use super::runtime::{Runtime, lock};
 use super::{Sessions, recording_key};
 use crate::http::error::chain;
 use crate::ports::Cluster;
 use crate::ports::cluster::{ClusterError, Deleted, MadeObject, ObjectKind, PodRef};
-use crate::ports::store::SavedRecording;
 use crate::recording::{LiveRecording, Resumed, SpoolError};
 use decisions::grant::grant;
 use decisions::pod::PodFacts;
@@ -31,44 +31,24 @@ pub(super) const MARK_NOTE: &str = "process access not taken off the pod";
 pub(super) const RECORDING_NOTE: &str = "recording not saved";
 pub(super) const TERMINATING_NOTE: &str = "pod is still terminating";
 
-/// What an end achieved.
-#[derive(Debug, Default, Clone)]
-pub(crate) struct Taken {
-    /// Column `recycled`.
-    pub recycled: Option<bool>,
-    /// The saved recording, if it is.
-    pub recording: Option<SavedRecording>,
-    /// Its spool, which is kept until the row names the saved recording.
-    pub spool: Option<LiveRecording>,
-    /// The sessions became another owner's meanwhile (D-5).
-    pub broken_off: bool,
-    /// What could not be done, or why something was skipped.
-    pub notes: Vec<String>,
-    /// UIDs of objects that are gone.
-    pub gone: Vec<String>,
-    /// UIDs of objects that were left in place on purpose, and why.
-    pub kept: Vec<(String, String)>,
-}
-
 /// One end's work on one cluster.
-struct Work<'a> {
+pub(super) struct Work<'a> {
     session: &'a Session,
     cluster: &'a dyn Cluster,
+    past: Past,
     /// The grant that was made anew for it, where the session's own lapsed.
     renewed: Mutex<Option<MadeObject>>,
 }
 
-/// Whether an earlier try asked for the pod's delete: accepted, or with an answer that got lost.
-fn was_tried(session: &Session) -> bool {
-    let notes = session.cleanup_notes.as_deref().unwrap_or_default();
-    [TERMINATING_NOTE, POD_NOTE]
-        .iter()
-        .any(|note| notes.contains(note))
-}
-
-/// An earlier try told so, and did not get to take the pod off the record.
-fn was_recycled(session: &Session) -> bool {
-    session.recycled == Some(true)
+impl<'a> Work<'a> {
+    pub(super) fn on(session: &'a Session, cluster: &'a dyn Cluster, past: Past) -> Self {
+        Self {
+            session,
+            cluster,
+            past,
+            renewed: Mutex::new(None),
+        }
+    }
 }
 
 fn is_uncounted(facts: &RecycleFacts) -> bool {
@@ -103,8 +83,12 @@ impl Sessions {
         }
         match self.cluster(&session.cluster) {
             Ok(cluster) => {
-                self.take_back(session, cluster.as_ref(), &objects, &mut taken)
-                    .await
+                let past = match runtime {
+                    Some(_) => Past::Seen,
+                    None => Past::OnRow,
+                };
+                let work = Work::on(session, cluster.as_ref(), past);
+                self.take_back(work, &objects, &mut taken).await;
             }
             Err(error) if !objects.is_empty() => taken.notes.push(format!("{GRANT_NOTE}: {error}")),
             Err(_) => {}
@@ -119,28 +103,17 @@ impl Sessions {
     /// The cluster's part: pods first, while the grant is there, then the grant.
     pub(super) async fn take_back(
         &self,
-        session: &Session,
-        cluster: &dyn Cluster,
+        work: Work<'_>,
         objects: &[MadeObject],
         taken: &mut Taken,
     ) {
-        let work = self.take_back_all(session, cluster, objects, taken);
+        let work = self.take_back_all(work, objects, taken);
         let done = self.tenure.within(work).await;
         taken.broken_off = done.is_err();
     }
 
-    async fn take_back_all(
-        &self,
-        session: &Session,
-        cluster: &dyn Cluster,
-        objects: &[MadeObject],
-        taken: &mut Taken,
-    ) {
-        let work = Work {
-            session,
-            cluster,
-            renewed: Mutex::new(None),
-        };
+    async fn take_back_all(&self, work: Work<'_>, objects: &[MadeObject], taken: &mut Taken) {
+        let (session, cluster) = (work.session, work.cluster);
         let mut pod_remains = false;
         for object in objects
             .iter()
@@ -213,9 +186,15 @@ impl Sessions {
             }
             RecycleDecision::Leave { note } => {
                 taken.gone.push(object.uid.clone());
-                let is_gone = facts.pod.is_none();
-                taken.recycled = Some(is_gone && (was_tried(session) || was_recycled(session)));
-                taken.notes.extend(note);
+                taken.recycled = match facts.pod {
+                    Some(_) => Some(false),
+                    None => recycled_before(session, work.past),
+                };
+                let unseen = taken
+                    .recycled
+                    .is_none()
+                    .then(|| GONE_UNSEEN_NOTE.to_owned());
+                taken.notes.extend(note.or(unseen));
             }
             RecycleDecision::Skip { note, .. } => {
                 taken.recycled = Some(false);

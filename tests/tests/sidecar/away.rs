@@ -4,6 +4,7 @@
 use crate::stand::{Plan, SOON, Stand};
 use breakglass_tests::sidecar::{call, get};
 use serde_json::Value;
+use standin::Options;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -112,6 +113,54 @@ async fn a_database_that_restarts_ends_nothing() {
     assert_eq!(stand.row(&open.id).await["state"], "active");
     assert_eq!(stand.end(&open.id).await.0, 200);
     assert_eq!(stand.ended(&open.id).await["end_reason"], "ended by user");
+    stand.assert_nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn a_database_that_is_away_just_when_an_end_is_done_learns_of_it_later() {
+    let options = Options::default().budget(crate::stand::NAMESPACE, "shop", 0);
+    let plan = Plan::on(options).change(|config| config.timeouts.recycle = 600);
+    let mut stand = plan.own_postgres().start().await;
+    let open = stand.open().await;
+    let reads = |stand: &Stand| {
+        let requests = stand.standin.requests();
+        let budgets = |r: &&standin::LoggedRequest| r.path.contains("/poddisruptionbudgets");
+        requests.iter().filter(budgets).count()
+    };
+    // The row has ended, and the end waits for the budget.
+    let (socket, path) = (stand.socket(), format!("/v1/sessions/{}/end", open.id));
+    let alice = crate::stand::caller(crate::stand::ALICE, "shop");
+    let ending =
+        tokio::spawn(async move { call(&socket, "POST", &path, Some(&alice), None).await });
+    stand
+        .until("a look at the budget", || reads(&stand) >= 1)
+        .await;
+    stand.own_postgres().stop().await.expect("Postgres stops");
+    stand.standin.set_budget(crate::stand::NAMESPACE, "shop", 1);
+    stand
+        .until("the pod's end", || !stand.has_pod(&open.uid))
+        .await;
+    stand
+        .until("the grant's end", || stand.grants().is_empty())
+        .await;
+    let (status, answer) = ending.await.expect("asked").expect("an answer");
+    assert_eq!(status, 503, "{answer}");
+
+    stand
+        .own_postgres()
+        .start_again()
+        .await
+        .expect("Postgres starts");
+    stand.sweep().await;
+    let row = stand
+        .row_when(&open.id, "the outcome", |row| !row["recycled"].is_null())
+        .await;
+    assert_eq!(row["recycled"], true, "{row:#}");
+    assert!(row["cleanup_notes"].is_null(), "{row:#}");
+    assert!(stand.recording(&row).contains("ended: ended by user"));
+    stand
+        .until("the spool's end", || stand.spools().is_empty())
+        .await;
     stand.assert_nothing_is_left().await;
 }
 

@@ -172,9 +172,10 @@ async fn a_store_that_is_away_at_the_end_leaves_the_spool() {
     let spooled = file(&world.spool_dir()).expect("what is not saved is kept");
     assert_eq!(world.recorder.spooled().await.unwrap(), [KEY]);
     drop(live);
-    assert!(world.recorder.settle(KEY).await.unwrap().is_err());
+    assert!(world.recorder.settle(KEY).await.unwrap().saved.is_err());
     world.store.set_away(false);
-    let settled = world.recorder.settle(KEY).await.unwrap().unwrap();
+    let settled = world.recorder.settle(KEY).await.unwrap();
+    settled.saved.unwrap();
     assert_eq!(settled.cut, 0);
     settled.live.discard().await;
     assert_eq!(world.store.versions(KEY).pop().unwrap(), spooled);
