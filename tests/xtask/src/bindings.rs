@@ -160,6 +160,14 @@ pub(crate) fn addon(root: &Path) -> Result<PathBuf, BindingsError> {
     Ok(node::build(root)?.addon)
 }
 
+/// Builds the wasm alone, with the glue of each host: what browsers and Node's tests load.
+///
+/// # Errors
+/// It cannot be built, or is not what it must be.
+pub(crate) fn wasm(root: &Path) -> Result<(), BindingsError> {
+    wasm::build(root).map(|_| ())
+}
+
 /// Builds everything and compares the committed files with what the Rust code gives.
 ///
 /// # Errors

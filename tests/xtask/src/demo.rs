@@ -1,7 +1,7 @@
 //! `cargo xtask demo` and `sigstore`: built and run by cargo, in their own programs.
 
 use crate::run::{cargo, chain, program, run, say, watch};
-use crate::{cluster, install};
+use crate::{cluster, install, needs};
 use clap::{Args, Subcommand};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -27,16 +27,6 @@ pub(crate) enum SigstoreCommand {
     Run,
 }
 
-/// Builds the programs and the Backstage plugin that the demo and the tests run.
-pub(crate) fn build(root: &Path) -> Result<(), String> {
-    install::node_packages(root)?;
-    say("building the sidecar and the stage");
-    programs(root)?;
-    crate::bindings::addon(root).map_err(|error| chain(&error))?;
-    say("building the Backstage plugin");
-    run(program(root, "npm").args(["run", "--silent", "build"]))
-}
-
 /// Builds the programs that the demo and the tests run, with the features that the tests have too.
 pub(crate) fn programs(root: &Path) -> Result<(), String> {
     let mut build = cargo(root, &["build", "--workspace"]);
@@ -53,7 +43,7 @@ pub(crate) fn target(root: &Path) -> PathBuf {
 
 /// Builds and starts all of it.
 pub(crate) fn demo(root: &Path, options: &Options) -> Result<(), String> {
-    build(root)?;
+    needs::product(root)?;
     let mut command = program(root, target(root).join("debug/demo"));
     if let Some(context) = &options.context {
         command.args(["--context", context]);
@@ -72,9 +62,8 @@ pub(crate) fn demo(root: &Path, options: &Options) -> Result<(), String> {
     }
 }
 
-/// The demo typed by a script, for the tests.
+/// The demo typed by a script, for the tests; it is built already.
 pub(crate) fn smoke(root: &Path) -> Result<(), String> {
-    build(root)?;
     typed(&mut program(root, target(root).join("debug/demo")))
 }
 

@@ -8,6 +8,7 @@ mod cluster;
 mod demo;
 mod fuzz;
 mod install;
+mod needs;
 mod run;
 mod test;
 

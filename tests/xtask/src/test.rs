@@ -3,8 +3,9 @@
 //! Invariant: a part that cannot run fails, unless it is named in `--skip`; the last line says
 //! how many tests passed, failed and were skipped.
 
+use crate::needs::{Made, Need, PRODUCT};
 use crate::run::{cargo, chain, program, say, watch};
-use crate::{bindings, cluster, demo, install};
+use crate::{bindings, cluster, demo};
 use clap::Args;
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -35,6 +36,8 @@ struct Part {
     name: &'static str,
     fast: bool,
     what: &'static str,
+    /// What must be there before it runs; nothing else prepares it.
+    needs: &'static [Need],
     run: fn(&Path, &mut Count) -> Result<(), String>,
 }
 
@@ -43,84 +46,100 @@ const PARTS: [Part; 14] = [
         name: "lint",
         fast: true,
         what: "format and lints",
+        needs: &[],
         run: lint,
     },
     Part {
         name: "unit",
         fast: true,
         what: "rules, formats, state machines",
+        needs: &[],
         run: unit,
     },
     Part {
         name: "tidy",
         fast: true,
         what: "the repository's own rules",
+        needs: &[],
         run: tidy,
     },
     Part {
         name: "hostile",
         fast: false,
         what: "files that mean harm, under the kernel's bounds",
+        needs: &[],
         run: hostile,
     },
     Part {
         name: "bindings",
         fast: false,
         what: "the doors to Node and the browser",
+        needs: &[Need::WasmTarget],
         run: doors,
     },
     Part {
         name: "vectors",
         fast: false,
         what: "one set of answers in Node",
+        needs: &[Need::NodePackages, Need::Addon, Need::Wasm],
         run: vectors,
     },
     Part {
         name: "browser",
         fast: false,
         what: "the same answers in Chromium",
+        needs: &[Need::NodePackages, Need::Chromium, Need::Wasm],
         run: browser,
     },
     Part {
         name: "shim",
         fast: false,
         what: "the Backstage plugin",
+        needs: &[Need::Plugin],
         run: shim,
     },
     Part {
         name: "store",
         fast: false,
         what: "the store on a real Postgres",
+        needs: &[Need::NodePackages],
         run: store,
     },
     Part {
         name: "standin",
         fast: false,
         what: "sessions on the stand-in",
+        needs: PRODUCT,
         run: standin,
     },
     Part {
         name: "demo",
         fast: false,
         what: "the demo, typed by a script",
+        needs: PRODUCT,
         run: smoke,
     },
     Part {
         name: "sigstore",
         fast: false,
         what: "the log on a real Rekor",
+        // Its database.
+        needs: &[Need::NodePackages],
         run: real_sigstore,
     },
     Part {
         name: "cluster",
         fast: false,
         what: "a real Kubernetes",
+        needs: PRODUCT,
         run: real_cluster,
     },
     Part {
         name: "kyverno",
         fast: false,
         what: "Kyverno itself on a real Kubernetes",
+        // The log's database that signatures are in, and the operator's own command.
+        needs: &[Need::NodePackages, Need::Programs],
         run: real_kyverno,
     },
 ];
@@ -139,6 +158,7 @@ pub(crate) fn test(root: &Path, options: &Options) -> ExitCode {
     }
     let mut count = Count::default();
     let mut problems = Vec::new();
+    let mut made = Made::default();
     for part in &PARTS {
         let named = |list: &[String]| list.iter().any(|name| name == part.name);
         if (options.fast && !part.fast) || (!options.only.is_empty() && !named(&options.only)) {
@@ -156,7 +176,8 @@ pub(crate) fn test(root: &Path, options: &Options) -> ExitCode {
         )]
         let started = Instant::now();
         let before = count.failed;
-        if let Err(problem) = (part.run)(root, &mut count) {
+        let prepared = made.meet(root, part.needs);
+        if let Err(problem) = prepared.and_then(|()| (part.run)(root, &mut count)) {
             if count.failed == before {
                 count.failed += 1;
             }
@@ -284,7 +305,6 @@ fn hostile(root: &Path, count: &mut Count) -> Result<(), String> {
 }
 
 fn doors(root: &Path, count: &mut Count) -> Result<(), String> {
-    install::wasm_target(root)?;
     let report = bindings::check(root).map_err(|error| chain(&error))?;
     say(&report.to_string());
     count.passed += 1;
@@ -298,25 +318,19 @@ fn npm(root: &Path, folder: &str, script: &str) -> Command {
 }
 
 fn vectors(root: &Path, count: &mut Count) -> Result<(), String> {
-    install::node_packages(root)?;
     checked(&mut npm(root, "tests/vectors", "types"), count)?;
     tests(&mut npm(root, "tests/vectors", "node"), count)
 }
 
 fn browser(root: &Path, count: &mut Count) -> Result<(), String> {
-    install::node_packages(root)?;
-    install::debian(root, &install::BROWSER)?;
     tests(&mut npm(root, "tests/vectors", "browser"), count)
 }
 
 fn shim(root: &Path, count: &mut Count) -> Result<(), String> {
-    install::node_packages(root)?;
-    checked(program(root, "npm").args(["run", "build"]), count)?;
     tests(program(root, "npm").args(["test"]), count)
 }
 
 fn store(root: &Path, count: &mut Count) -> Result<(), String> {
-    install::node_packages(root)?;
     integration(root, "store_on_postgres", count)
 }
 
@@ -330,7 +344,6 @@ fn standin(root: &Path, count: &mut Count) -> Result<(), String> {
     // The stand-in itself first: what it promises the other tests rest on.
     let names = ["attach", "faults", "kube_client", "rights"];
     tests(&mut integration_tests(root, &names), count)?;
-    demo::build(root)?;
     for name in ["kube_on_standin", "sidecar", "sidecar_logs", "sessions"] {
         integration(root, name, count)?;
     }
@@ -344,7 +357,6 @@ fn smoke(root: &Path, count: &mut Count) -> Result<(), String> {
 }
 
 fn real_sigstore(root: &Path, count: &mut Count) -> Result<(), String> {
-    install::node_packages(root)?; // its database
     let parts = cluster::build_sigstore().map_err(|error| chain(&error))?;
     let mut test = integration_tests(root, &["log_on_sigstore"]);
     tests(test.env(demo::SIGSTORE, parts), count)
@@ -379,7 +391,6 @@ fn on_cluster(
 }
 
 fn real_cluster(root: &Path, count: &mut Count) -> Result<(), String> {
-    demo::build(root)?;
     with_cluster(|dir| {
         let app = cluster::App {
             namespace: "shop".to_owned(),
@@ -402,9 +413,6 @@ const POLICY_TESTS: &str = "policies_on_a_real_cluster";
 const KYVERNO_TESTS: &str = "real_kyverno::";
 
 fn real_kyverno(root: &Path, count: &mut Count) -> Result<(), String> {
-    // The tests render and compare by the operator's own command.
-    demo::programs(root)?;
-    install::node_packages(root)?; // the database of the log that signatures are in
     let sigstore = cluster::build_sigstore().map_err(|error| chain(&error))?;
     with_cluster(|dir| {
         cluster::kyverno_up(dir).map_err(|error| chain(&error))?;
