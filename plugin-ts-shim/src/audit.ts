@@ -16,7 +16,7 @@ export interface AuditedAction {
   readonly eventId: 'tower-write' | 'tower-breakglass-recording';
   readonly action: 'request' | 'end' | 'attach' | 'detach' | 'download' | 'play';
   readonly permission: string;
-  /** The person, as verified. */
+  /** The person, as verified; `unknown` where nobody was. Never what a client only says. */
   readonly initiator: string;
   readonly severity: 'medium' | 'high' | 'critical';
   readonly app?: string;

@@ -198,15 +198,17 @@ function auditEvents(log) {
     .filter(line => line.includes('glidepath.tower-') && line.includes('isAuditEvent=true'))
     .map(line => {
       const [, meta, status] = /meta=(\{.*\}) status="(\w+)"/.exec(line);
-      const { action, permission, initiator, app, env, session = '-' } = JSON.parse(meta);
+      const facts = JSON.parse(meta);
+      const { action, permission, initiator, app = '-', env = '-', session = '-' } = facts;
       const person = initiator.replace('user:default/', '');
       const asked = permission.replace('tower.breakglass.', '');
       return `${status} ${action} ${asked} ${person} ${app}/${env} ${session}`;
     });
 }
 
-// Whoever cannot be named (static and forged tokens) has done nothing that could be audited.
 const EVERY_ACTION = [
+  // Static and forged tokens are nobody's.
+  ...new Array(2 + 5).fill('failed attach request unknown -/- session00001'),
   'succeeded attach request alice shop/staging session00001',
   'succeeded request request alice shop/staging new000000001',
   'succeeded request request bob shop/staging new000000002',
@@ -226,6 +228,7 @@ const EVERY_ACTION = [
   'succeeded attach request alice shop/staging session00001',
   'succeeded attach request alice shop/staging session00001',
   'failed attach request bob shop/staging session00001',
+  'failed attach request alice -/- -',
   'succeeded end terminate erin shop/staging session00003',
   'succeeded download request bob shop/staging session00001',
   'failed download request dave shop/staging session00001',

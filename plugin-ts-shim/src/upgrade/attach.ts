@@ -2,8 +2,9 @@
  * Judges one terminal's upgrade request and joins it to the sidecar (T-1, T-2, T-13).
  *
  * Invariants: the token stays here, it reaches neither the sidecar nor a log; every refusal
- * comes before the upgrade, as a complete HTTP answer; what is told apart by status is told
- * apart the same way on both paths.
+ * comes before the upgrade, as a complete HTTP answer, and is one audit event (S-15), but for a
+ * server that is too busy to judge; what is told apart by status is told apart the same way on
+ * both paths.
  */
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
@@ -38,6 +39,8 @@ export interface AttachOptions {
 
 /** A browser offers one protocol or two; more candidates than this only cost time. */
 const MOST_CANDIDATES = 5;
+/** Who an event names where nobody was verified: no reference of a person is like that. */
+const NOBODY = 'unknown';
 /** Upgrades that are judged at the same time; each costs a few calls. */
 const MOST_JUDGED = 256;
 
@@ -45,6 +48,12 @@ const MOST_JUDGED = 256;
 interface Candidate {
   readonly token: string;
   readonly from: 'protocol' | 'authorization';
+}
+
+/** Whose token it is. */
+interface Verified {
+  readonly user: User;
+  readonly candidate: Candidate;
 }
 
 interface Admitted {
@@ -69,7 +78,7 @@ export class Attach {
     this.#judged += 1;
     try {
       if (this.#judged > MOST_JUDGED) throw new ServiceUnavailableError('too many at once');
-      const { user, protocol } = await this.#admit(request);
+      const { user, protocol } = await this.#admit(request, sessionId);
       await this.#connect(upgrade, user, protocol, gone.signal);
     } catch (error) {
       const status = statusOf(error);
@@ -85,22 +94,37 @@ export class Attach {
   }
 
   /** The person behind the upgrade request. */
-  async #admit(request: IncomingMessage): Promise<Admitted> {
-    const { origin } = request.headers;
-    if (origin !== undefined && !this.#options.allowedOrigins.has(origin)) {
-      throw new NotAllowedError('this origin may not open a terminal');
+  async #admit(request: IncomingMessage, sessionId: string): Promise<Admitted> {
+    // Also where the origin decides: whose token a foreign page has is worth knowing.
+    let who: Verified | undefined;
+    try {
+      who = await this.#authenticate(request).catch((error: unknown) => {
+        this.#requireOrigin(request);
+        throw error;
+      });
+      this.#requireOrigin(request, who.candidate);
+    } catch (refusal) {
+      const initiator = who?.user.ref ?? NOBODY;
+      return this.#options.audit.refused(attachBy(initiator, sessionId), refusal);
     }
-    const { user, candidate } = await this.#authenticate(candidatesOf(request));
-    // A browser always says its origin. A command line need not, but it can send a header.
-    if (origin === undefined && candidate.from === 'protocol') {
-      throw new NotAllowedError('a token as a WebSocket protocol needs an origin');
-    }
+    const { user, candidate } = who;
     return { user, protocol: candidate.from === 'protocol' ? candidate.token : undefined };
   }
 
-  async #authenticate(candidates: readonly Candidate[]) {
+  /** A foreign origin is refused as that, whatever its token. */
+  #requireOrigin({ headers: { origin } }: IncomingMessage, candidate?: Candidate): void {
+    if (origin !== undefined && !this.#options.allowedOrigins.has(origin)) {
+      throw new NotAllowedError('this origin may not open a terminal');
+    }
+    // A browser always says its origin. A command line need not, but it can send a header.
+    if (origin === undefined && candidate?.from === 'protocol') {
+      throw new NotAllowedError('a token as a WebSocket protocol needs an origin');
+    }
+  }
+
+  async #authenticate(request: IncomingMessage): Promise<Verified> {
     let refusal: Error = new AuthenticationError('no token that is valid');
-    for (const candidate of candidates) {
+    for (const candidate of candidatesOf(request)) {
       try {
         return { user: await this.#options.access.userOfToken(candidate.token), candidate };
       } catch (error) {
@@ -127,15 +151,10 @@ export class Attach {
     signal: AbortSignal,
   ): Promise<void> {
     const { access, audit, sidecar } = this.#options;
-    if (!isSessionId(sessionId)) throw new NotFoundError('no such session');
-    const action: AuditedAction = {
-      eventId: 'tower-write',
-      action: 'attach',
-      permission: 'tower.breakglass.request',
-      initiator: user.ref,
-      severity: 'medium',
-      session: sessionId,
-    };
+    const action = attachBy(user.ref, sessionId);
+    if (!isSessionId(sessionId)) {
+      return audit.refused(action, new NotFoundError('no such session'));
+    }
     const facts = await sidecar.sessionFacts(sessionId).catch(e => audit.refused(action, e));
     const far = await audit.run({ ...action, ...access.auditedAs(facts) }, async () => {
       if (facts.requester !== user.ref) {
@@ -174,6 +193,17 @@ export class Attach {
     near.socket.write(`${lines.join('\r\n')}\r\n\r\n`);
     return splice(near, far);
   }
+}
+
+function attachBy(initiator: string, sessionId: string): AuditedAction {
+  return {
+    eventId: 'tower-write',
+    action: 'attach',
+    permission: 'tower.breakglass.request',
+    initiator,
+    severity: 'medium',
+    ...(isSessionId(sessionId) && { session: sessionId }),
+  };
 }
 
 /** Every token that the client may mean, in the order in which they are tried. */

@@ -11,6 +11,7 @@ import {
   type HttpRouterService,
 } from '@backstage/backend-plugin-api';
 import { AuthorizeResult } from '@backstage/plugin-permission-common';
+import type { JsonObject } from '@backstage/types';
 import { WebSocket, WebSocketServer } from 'ws';
 import { aSession, FakeSidecar } from '../testing/fakeSidecar';
 import {
@@ -102,6 +103,14 @@ function rawUpgrade(path: string, headers: Record<string, string> = {}): string 
   return `GET ${path} HTTP/1.1\r\n${lines.join('')}\r\n`;
 }
 
+/** An attach that was refused, as the audit log has it. */
+const REFUSED = {
+  status: 'failed',
+  meta: { action: 'attach', permission: 'tower.breakglass.request', session: ID },
+};
+
+const seen = ({ status, meta }: JsonObject) => ({ status, meta });
+
 for (const path of [ATTACH, ALIAS]) {
   const name = path.includes('?') ? 'the alias' : 'the path with the id';
 
@@ -116,7 +125,7 @@ for (const path of [ATTACH, ALIAS]) {
   });
 
   test(`qB268 ${name} lets nobody without a person's valid token reach the sidecar`, async () => {
-    await start();
+    const { audited, logText } = await start();
     const offers: ReadonlyArray<[readonly string[], number]> = [
       [[], 401],
       [['garbage'], 401],
@@ -132,16 +141,25 @@ for (const path of [ATTACH, ALIAS]) {
     const cookie = { origin: ORIGIN, cookie: `backstage-auth=${TOKENS.alice}` };
     assert.equal(await statusOf(path, [], cookie), 401);
     assert.equal(sidecar.calls.length, 0);
+    // S-15: each left an event, in the name of nobody, and no token in it.
+    const nobody = { ...REFUSED, meta: { ...REFUSED.meta, initiator: 'unknown' } };
+    assert.deepEqual(audited().map(seen), new Array(offers.length + 1).fill(nobody));
+    for (const token of Object.values(TOKENS)) assert.ok(!logText().includes(token), token);
   });
 
   test(`qX5 ${name} refuses a foreign origin, and a missing one of a browser`, async () => {
-    await start({ breakglass: { allowedOrigins: ['https://ops.test'] } });
+    const { audited } = await start({ breakglass: { allowedOrigins: ['https://ops.test'] } });
     const withOrigin = (origin: string) => statusOf(path, [TOKENS.alice], { origin });
     assert.equal(await withOrigin('http://evil.test'), 403);
     assert.equal(await withOrigin('null'), 403);
     assert.equal(await withOrigin('http://tower.test.evil.test'), 403);
     assert.equal(await statusOf(path, [TOKENS.alice], {}), 403);
     assert.equal(sidecar.calls.length, 0);
+    // S-15: whose token the foreign page had, and nobody's where it had none.
+    assert.equal(await statusOf(path, ['garbage'], { origin: 'http://evil.test' }), 403);
+    const by = (initiator: string) => ({ ...REFUSED, meta: { ...REFUSED.meta, initiator } });
+    const alices = new Array(4).fill(by('user:default/alice'));
+    assert.deepEqual(audited().map(seen), [...alices, by('unknown')]);
     assert.equal(await withOrigin('http://backstage.test'), 101);
     assert.equal(await withOrigin('https://ops.test'), 101);
     const header = { authorization: `Bearer ${TOKENS.alice}` };
@@ -215,6 +233,7 @@ test('T-1 another user is 403, an unknown session 404, an ended one 410; each is
     [
       [ID, 'failed'],
       ['session00009', 'failed'],
+      [undefined, 'failed'],
       ['session00002', 'failed'],
       [ID, 'succeeded'],
     ],
