@@ -138,6 +138,11 @@ fn nothing_names_an_adapter_but_the_composition_root() {
     only_in("PgStore", &["native/src/store", "native/src/app.rs"]);
     only_in("KubeCluster", &["native/src/cluster", "native/src/app.rs"]);
     only_in("RekorLog", &["native/src/rekor", "native/src/app.rs"]);
+    only_in(
+        "FolderRecordings",
+        &["native/src/folder", "native/src/app.rs"],
+    );
+    only_in("SystemClock", &["native/src/clock.rs", "native/src/app.rs"]);
 }
 
 #[test]

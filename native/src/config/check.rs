@@ -158,9 +158,10 @@ fn from_environment(
             return Some(value);
         }
         let file = env(&format!("{name}_FILE"))?;
-        std::fs::read_to_string(&file)
-            .inspect_err(|error| problems.push(format!("{name}_FILE cannot be read: {error}")))
-            .ok()
+        let text = std::fs::read_to_string(&file)
+            .inspect_err(|error| problems.push(format!("{name}_FILE cannot be read: {error}")));
+        // What writes such a file ends its line, and no value of ours does.
+        Some(text.ok()?.trim_end_matches(['\r', '\n']).to_owned())
     };
     let database = &mut config.database;
     database.host = database.host.take().or_else(|| lookup("POSTGRES_HOST"));

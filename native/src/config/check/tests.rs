@@ -143,6 +143,44 @@ fn backstages_own_variables_are_honoured() {
 }
 
 #[test]
+fn a_files_final_line_break_is_part_of_no_value() {
+    let dir = tempfile::tempdir().unwrap();
+    for end in ["", "\n", "\r\n"] {
+        let env = |name: &str| {
+            let value = match name.strip_suffix("_FILE")? {
+                "POSTGRES_HOST" => "db",
+                "POSTGRES_PORT" => "6432",
+                "POSTGRES_USER" => "backstage",
+                "POSTGRES_PASSWORD" => " spaces are its own ",
+                _ => return None,
+            };
+            let file = dir.path().join(name);
+            std::fs::write(&file, format!("{value}{end}")).unwrap();
+            Some(file.display().to_string())
+        };
+        let database = parse(usable(), &env).unwrap().database;
+        assert_eq!(database.host.as_deref(), Some("db"), "{end:?}");
+        assert_eq!(database.port, Some(6432), "{end:?}");
+        assert_eq!(database.user.as_deref(), Some("backstage"), "{end:?}");
+        let password = database.password.as_ref().map(Secret::expose);
+        assert_eq!(password, Some(" spaces are its own "), "{end:?}");
+    }
+}
+
+#[test]
+fn a_files_that_cannot_be_read_is_told_by_its_variable() {
+    let env = |name: &str| (name == "POSTGRES_HOST_FILE").then(|| "/nowhere/host".to_owned());
+    let Err(ConfigError::Problems(problems)) = parse(usable(), &env) else {
+        panic!("it was taken")
+    };
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    assert!(
+        problems[0].starts_with("POSTGRES_HOST_FILE cannot be read"),
+        "{problems:?}"
+    );
+}
+
+#[test]
 fn a_secret_is_not_shown() {
     let env = |name: &str| (name == "POSTGRES_PASSWORD").then(|| "hunter2".to_owned());
     let config = parse(usable(), &env).unwrap();
