@@ -7,6 +7,7 @@
 use super::client::Client;
 use super::failure::Failure;
 use super::{say, tty};
+use crate::http::error::chain;
 use futures_util::{SinkExt, StreamExt};
 use http::Method;
 use http::header::AUTHORIZATION;
@@ -175,7 +176,8 @@ async fn connect(client: &Client, id: &str) -> Result<Stream, Failure> {
         Ok(Ok((stream, _))) => Ok(stream),
         Ok(Err(WsError::Http(response))) => Err(refused(response.status().as_u16())),
         Ok(Err(error)) => Err(Failure::Unreachable(format!(
-            "Backstage cannot be reached: {error}"
+            "Backstage cannot be reached: {}",
+            chain(&error)
         ))),
         Err(_) => Err(Failure::Unreachable("Backstage does not answer".to_owned())),
     }

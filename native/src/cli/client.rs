@@ -2,6 +2,7 @@
 
 use super::Backstage;
 use super::failure::Failure;
+use crate::http::error::chain;
 use http::{Method, StatusCode};
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use serde_json::Value;
@@ -45,7 +46,7 @@ impl Client {
             .timeout(REQUEST_TIMEOUT)
             .connect_timeout(Duration::from_secs(10))
             .build()
-            .map_err(|error| Failure::Local(error.to_string()))?;
+            .map_err(|error| Failure::Local(chain(&error)))?;
         let mut base = url;
         let path = format!(
             "{}/api/glidepath/breakglass",
@@ -137,8 +138,9 @@ async fn bounded(mut response: reqwest::Response) -> Result<Vec<u8>, Failure> {
     Ok(bytes)
 }
 
-fn without_url(error: reqwest::Error) -> String {
-    crate::http::error::chain(&error.without_url())
+/// The error and its causes; its URL may hold what is not for others.
+pub(super) fn without_url(error: reqwest::Error) -> String {
+    chain(&error.without_url())
 }
 
 /// What the server said, field by field where it did.

@@ -1,5 +1,6 @@
 //! Why a command failed, and its exit code (docs/cli.md).
 
+use crate::http::error::chain;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -50,7 +51,7 @@ impl Failure {
 
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
-        Self::Local(error.to_string())
+        Self::Local(chain(&error))
     }
 }
 

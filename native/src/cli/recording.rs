@@ -3,7 +3,7 @@
 //! Invariant: a file with a recording's name is whole, has the hash of the session's row, and is
 //! readable by its owner alone; no file is replaced.
 
-use super::client::Client;
+use super::client::{Client, without_url};
 use super::failure::Failure;
 use super::{Backstage, play, print, say};
 use clap::{Args, Subcommand};
@@ -92,11 +92,10 @@ async fn get(client: &Client, id: &str, json: bool, out: Option<PathBuf>) -> Res
     let mut sink = Sink::to(&path)?;
     let mut hash = Sha256::new();
     let mut bytes = 0;
-    while let Some(chunk) = response
-        .chunk()
-        .await
-        .map_err(|error| Failure::Unreachable(error.to_string()))?
-    {
+    while let Some(chunk) = response.chunk().await.map_err(|error| {
+        let why = without_url(error);
+        Failure::Unreachable(format!("not saved: the recording broke off: {why}"))
+    })? {
         hash.update(&chunk);
         bytes += chunk.len();
         sink.write(&chunk)?;

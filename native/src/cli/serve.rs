@@ -52,7 +52,7 @@ fn logging(config: &Config) -> Result<(), Failure> {
     let subscriber = logs::subscriber(&config.logs, std::io::stderr)
         .map_err(|error| Failure::Usage(format!("`logs.filter`: {error}")))?;
     tracing::subscriber::set_global_default(subscriber)
-        .map_err(|error| Failure::Local(error.to_string()))
+        .map_err(|error| Failure::Local(chain(&error)))
 }
 
 /// Runs a future on the process's runtime.

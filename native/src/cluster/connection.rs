@@ -117,7 +117,8 @@ impl Connection {
 async fn read(way: &Way) -> Result<kube::Config, String> {
     let mut config = match way {
         Way::InCluster => {
-            kube::Config::incluster().map_err(|error| format!("not in a cluster: {error}"))?
+            let config = kube::Config::incluster();
+            config.map_err(|error| format!("not in a cluster: {}", error::why(&error)))?
         }
         Way::Kubeconfig(way) => from_kubeconfig(way).await?,
         Way::MintedToken(way) => without_credentials(way)?,

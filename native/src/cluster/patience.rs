@@ -1,4 +1,7 @@
 //! Trying again within a bound.
+//!
+//! The adapter's waits, here and around it, are on tokio's clock and not on the port's: they bound
+//! what sockets do, which takes real time also where a test moves the sessions' clock.
 
 use std::time::Duration;
 use tokio::time::Instant;

@@ -206,7 +206,10 @@ impl Sessions {
     fn mark(&self, recording: &LiveRecording, text: &str) -> Result<(), ApiError> {
         recording
             .marker(self.clock.elapsed(), text)
-            .map_err(|error| ApiError::Unavailable(format!("recordings are unavailable: {error}")))
+            .map_err(|error| {
+                let why = chain(&error);
+                ApiError::Unavailable(format!("recordings are unavailable: {why}"))
+            })
     }
 
     /// C-7. The recording is an argument so that no grant can be made without one.

@@ -51,6 +51,11 @@ impl<'a> Work<'a> {
     }
 }
 
+/// With its causes: the disk's own words say what to do.
+fn not_saved(error: &dyn std::error::Error) -> String {
+    format!("{RECORDING_NOTE}: {}", chain(error))
+}
+
 fn is_uncounted(facts: &RecycleFacts) -> bool {
     let controller = facts.pod.as_ref().and_then(|pod| pod.controller.as_ref());
     controller.is_some_and(|controller| controller.other_ready_pods.is_none())
@@ -356,7 +361,7 @@ impl Sessions {
                 taken.recording = Some(saved);
                 taken.spool = Some(recording);
             }
-            Err(error) => taken.notes.push(format!("{RECORDING_NOTE}: {error}")),
+            Err(error) => taken.notes.push(not_saved(&error)),
         }
     }
 
@@ -391,7 +396,7 @@ impl Sessions {
                     .push("recording ends with its last checkpoint".to_owned());
             }
             Err(SpoolError::Missing) => {}
-            Err(error) => taken.notes.push(format!("{RECORDING_NOTE}: {error}")),
+            Err(error) => taken.notes.push(not_saved(&error)),
         }
         None
     }
@@ -466,5 +471,24 @@ impl Sessions {
             self.clock.sleep_until(self.clock.elapsed() + pause).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ports::recordings::RecordingError;
+
+    #[test]
+    fn a_recording_that_is_not_saved_says_what_the_disk_said() {
+        let error = RecordingError::Unavailable {
+            why: "the folder cannot be written".to_owned(),
+            source: Some(std::io::Error::from(std::io::ErrorKind::StorageFull)),
+        };
+        assert_eq!(
+            not_saved(&error),
+            "recording not saved: recordings are unavailable: the folder cannot be written: \
+             no storage space"
+        );
     }
 }

@@ -6,6 +6,11 @@ const CAST: &str = "{\"version\":2}\n";
 
 /// A Backstage that answers one request with a recording and says that this is its hash.
 async fn backstage(hash: Option<String>) -> Client {
+    backstage_of(hash, CAST.len()).await
+}
+
+/// The same, saying that so many bytes come.
+async fn backstage_of(hash: Option<String>, len: usize) -> Client {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -17,8 +22,7 @@ async fn backstage(hash: Option<String>) -> Client {
         }
         let hash = hash.map(|hash| format!("x-recording-sha256: {hash}\r\n"));
         let answer = format!(
-            "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n{}\r\n{CAST}",
-            CAST.len(),
+            "HTTP/1.1 200 OK\r\ncontent-length: {len}\r\n{}\r\n{CAST}",
             hash.unwrap_or_default()
         );
         socket.write_all(answer.as_bytes()).await.unwrap();
@@ -66,6 +70,22 @@ async fn a_recording_with_another_hash_or_none_leaves_no_file() {
         assert!(failure.to_string().starts_with("not saved"), "{failure}");
         assert_eq!(names(folder.path()), [""; 0]);
     }
+}
+
+#[tokio::test]
+async fn a_recording_that_breaks_off_is_not_saved_and_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let client = backstage_of(Some(sha256()), CAST.len() + 1).await;
+    let path = folder.path().join("x.cast");
+    let failure = get(&client, "x", false, Some(path)).await.unwrap_err();
+    let text = failure.to_string();
+    assert!(
+        text.starts_with("not saved: the recording broke off"),
+        "{text}"
+    );
+    assert!(text.contains("end of file before message length"), "{text}");
+    assert!(!text.contains("127.0.0.1"), "{text}");
+    assert_eq!(names(folder.path()), [""; 0]);
 }
 
 #[test]
