@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use breakglass::cluster::{self, ClusterConfig};
-use breakglass::fakes::cluster_contract::World;
+use breakglass::fakes::cluster_contract::{CannotBeTold, World};
 use breakglass::ports::Clusters;
 use breakglass::ports::cluster::{Cluster, PodRef};
 use decisions::names;
@@ -211,7 +211,7 @@ impl World for StandinWorld {
             .any(|binding| binding["metadata"]["name"] == name)
     }
 
-    async fn refuse_by_policy(&self, words: &str) -> bool {
+    async fn refuse_by_policy(&self, words: &str) -> Result<(), CannotBeTold> {
         let message = format!(
             "pods \"x\" is forbidden: ValidatingAdmissionPolicy 'tower-breakglass-container' with \
              binding 'tower-breakglass-container' denied request: {words}"
@@ -220,15 +220,15 @@ impl World for StandinWorld {
         self.standin
             .faults()
             .answer_once(on, 422, "Invalid", &message);
-        true
+        Ok(())
     }
 
-    async fn lose_the_answer(&self) -> bool {
+    async fn lose_the_answer(&self) -> Result<(), CannotBeTold> {
         let on = RequestMatch::on("create", "rolebindings");
         self.standin
             .faults()
             .next_request(on, RequestFault::PerformThenCut);
-        true
+        Ok(())
     }
 }
 

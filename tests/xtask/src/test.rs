@@ -382,9 +382,14 @@ fn on_cluster(
     which: &[&str],
     count: &mut Count,
 ) -> Result<(), String> {
+    let threads = match name {
+        // Each of its cases has a namespace of its own, and waits more than it works.
+        CONTRACT_TESTS => "--test-threads=4",
+        _ => "--test-threads=1",
+    };
     let mut command = integration_tests(root, &[name]);
     command
-        .args(["--", "--test-threads=1"])
+        .args(["--", threads])
         .args(which)
         .env("BREAKGLASS_TEST_CLUSTER", dir.path());
     tests(&mut command, count)
@@ -403,11 +408,13 @@ fn real_cluster(root: &Path, count: &mut Count) -> Result<(), String> {
         count.passed += 1;
         on_cluster(root, dir, "rbac_on_a_real_cluster", &[], count)?;
         on_cluster(root, dir, "session_on_a_real_cluster", &[], count)?;
+        on_cluster(root, dir, CONTRACT_TESTS, &[], count)?;
         let without_kyverno = ["--skip", KYVERNO_TESTS];
         on_cluster(root, dir, POLICY_TESTS, &without_kyverno, count)
     })
 }
 
+const CONTRACT_TESTS: &str = "contract_on_a_real_cluster";
 const POLICY_TESTS: &str = "policies_on_a_real_cluster";
 /// The tests among them that want Kyverno beside the cluster.
 const KYVERNO_TESTS: &str = "real_kyverno::";

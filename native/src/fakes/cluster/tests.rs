@@ -1,5 +1,5 @@
 use super::*;
-use crate::fakes::cluster_contract::World;
+use crate::fakes::cluster_contract::{CannotBeTold, World};
 use crate::ports::ClusterError;
 use crate::ports::cluster::{Cluster, ShellEvent, ShellInput};
 use async_trait::async_trait;
@@ -61,16 +61,16 @@ impl World for FakeWorld {
         self.fake.has_binding(NAMESPACE, name)
     }
 
-    async fn refuse_by_policy(&self, words: &str) -> bool {
+    async fn refuse_by_policy(&self, words: &str) -> Result<(), CannotBeTold> {
         let refusal = Refusal::Policy(words.to_owned());
         self.fake
             .fail_next(Step::AddDebugContainer, Fault::Refused(refusal));
-        true
+        Ok(())
     }
 
-    async fn lose_the_answer(&self) -> bool {
+    async fn lose_the_answer(&self) -> Result<(), CannotBeTold> {
         self.fake.fail_next(Step::CreateGrant, Fault::AnswerLost);
-        true
+        Ok(())
     }
 }
 
