@@ -1,6 +1,7 @@
 //! The sidecar: as the program that people run, or in this process with a clock that a test moves.
 
 use crate::StageError;
+use crate::pod::Pod;
 use crate::processes::{Process, until};
 use breakglass::app::App;
 use breakglass::config::{self, Config};
@@ -30,6 +31,8 @@ pub struct Settings {
     pub debug_image: String,
     /// The fences, as the configuration has them; null for none.
     pub policies: Value,
+    /// The pod that it is in, where it is in one.
+    pub pod: Option<Pod>,
     /// This installation's name.
     pub installation: String,
     /// Which sidecar of the stage: several can share a database.
@@ -110,7 +113,11 @@ impl SidecarProcess {
     /// Starts it and waits until it listens.
     pub async fn start_alive(settings: &Settings) -> Result<Self, StageError> {
         let config = settings.write()?;
-        let mut command = Command::new(crate::cli::binary()?);
+        let binary = crate::cli::binary()?;
+        let mut command = match &settings.pod {
+            Some(pod) => pod.command(&binary),
+            None => Command::new(binary),
+        };
         command
             .arg("serve")
             .arg("--config")

@@ -3,6 +3,7 @@
 use crate::StageError;
 use crate::backstage::Backstage;
 use crate::cli::Person;
+use crate::pod::Pod;
 use crate::postgres::Postgres;
 use crate::sidecar::{Settings, SidecarProcess};
 use crate::witness::Witness;
@@ -38,6 +39,8 @@ pub struct Place {
     pub policies: Value,
     /// Somebody who sees the cluster with other eyes than the sidecar's.
     pub witness: Witness,
+    /// The pod that the sidecar is in, where it is in one.
+    pub pod: Option<Pod>,
     /// The stand-in, where it is one.
     pub standin: Option<Standin>,
 }
@@ -66,6 +69,7 @@ impl Place {
             debug_image: DEBUG_IMAGE.to_owned(),
             policies: Value::Null,
             witness: Witness::new(&kubeconfig, Some("admin")).await?,
+            pod: None,
             standin: Some(standin),
         })
     }
@@ -86,6 +90,7 @@ impl Place {
             debug_image,
             policies: Value::Null,
             witness: Witness::of(witness.0, witness.1).await?,
+            pod: None,
             standin: None,
         })
     }
@@ -176,6 +181,7 @@ impl Stage {
             ground: vec![place.target.cluster.clone()],
             debug_image: place.debug_image.clone(),
             policies: place.policies.clone(),
+            pod: place.pod.clone(),
             installation: "stage".to_owned(),
             name: "sidecar".to_owned(),
             log_filter: logs.sidecar.to_owned(),

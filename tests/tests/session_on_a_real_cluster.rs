@@ -14,6 +14,8 @@
 
 #[path = "session_on_a_real_cluster/fence.rs"]
 mod fence;
+#[path = "session_on_a_real_cluster/in_cluster.rs"]
+mod in_cluster;
 
 use breakglass_tests::StageError;
 use breakglass_tests::scenario::{killed_in_the_middle, sees_processes_and_volumes, whole_session};
@@ -28,31 +30,40 @@ async fn stage() -> Option<Stage> {
     stage_with(|_| Value::Null).await
 }
 
-/// A stage whose sidecar has these `policies`, made for its debug image.
-async fn stage_with(policies: impl FnOnce(&str) -> Value) -> Option<Stage> {
+/// The cluster's folder; none where this part is left out.
+fn cluster_dir() -> Option<PathBuf> {
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let Some(dir) = std::env::var_os("BREAKGLASS_TEST_CLUSTER").map(PathBuf::from) else {
+    let dir = std::env::var_os("BREAKGLASS_TEST_CLUSTER").map(PathBuf::from);
+    if dir.is_none() {
         let skipped = std::env::var("BREAKGLASS_SKIP").unwrap_or_default();
         assert!(
             skipped.split(',').any(|part| part == "cluster"),
             "there is no cluster: run `cargo xtask test --only cluster`"
         );
-        return None;
-    };
-    let target = Target {
+    }
+    dir
+}
+
+fn target() -> Target {
+    Target {
         app: "shop".to_owned(),
         env: "dev".to_owned(),
         cluster: "real".to_owned(),
         namespace: "shop".to_owned(),
         container: "app".to_owned(),
-    };
+    }
+}
+
+/// A stage whose sidecar has these `policies`, made for its debug image.
+async fn stage_with(policies: impl FnOnce(&str) -> Value) -> Option<Stage> {
+    let dir = cluster_dir()?;
     let image = std::fs::read_to_string(dir.join("debug-image")).expect("the debug image's name");
     let (sidecar, admin) = (dir.join("sidecar.conf"), dir.join("admin.conf"));
     let place = async |_: &std::path::Path| {
         let image = image.trim().to_owned();
         let policies = policies(&image);
         let (sidecar, admin) = (Some(sidecar.as_path()), Some(admin.as_path()));
-        let mut place = Place::cluster((sidecar, None), (admin, None), target, image).await?;
+        let mut place = Place::cluster((sidecar, None), (admin, None), target(), image).await?;
         place.policies = policies;
         Ok(place)
     };

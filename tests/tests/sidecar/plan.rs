@@ -101,6 +101,7 @@ impl Plan {
             ground: vec!["demo".to_owned()],
             debug_image: DEBUG_IMAGE.to_owned(),
             policies: serde_json::Value::Null,
+            pod: None,
             installation: "tests".to_owned(),
             name: "sidecar".to_owned(),
             log_filter: "info".to_owned(),

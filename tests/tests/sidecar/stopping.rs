@@ -23,6 +23,7 @@ async fn o_6_sigterm_tells_terminals_gives_the_lease_back_and_exits_with_zero() 
         ground: vec!["demo".to_owned()],
         debug_image: DEBUG_IMAGE.to_owned(),
         policies: serde_json::Value::Null,
+        pod: None,
         installation: "tests".to_owned(),
         name: "sidecar".to_owned(),
         log_filter: "info".to_owned(),
