@@ -29,12 +29,14 @@ pub struct FenceConfig {
     pub backend: Identity,
     /// Debug images by digest; all are accepted (P-2).
     pub debug_images: Vec<String>,
-    /// Groups whose members may exec and attach on Flight, and change generated policies.
+    /// Groups whose members may exec and attach on Flight, and change the fence's policies.
     pub operators: Vec<String>,
     /// Kyverno's own accounts, which may change what Kyverno generates (P-4a).
     pub kyverno: Vec<ServiceAccount>,
     /// Annotations that others' webhooks write on each pod, and a copy may have for it.
     pub copy_annotations: Vec<String>,
+    /// Who rolls the fence out, and so makes, changes and deletes its policies (P-4a).
+    pub appliers: Vec<Identity>,
     /// By whom debug images are signed.
     pub signing: Signing,
     /// The job that makes the bucket of recordings, on the cluster that has it.
@@ -193,27 +195,26 @@ struct Values {
     installation: String,
     images: String,
     operators: String,
-    kyverno: String,
     copy_annotations: String,
+    changers: String,
     copy_seconds: String,
 }
 
 impl Values {
     fn of(config: &FenceConfig) -> Self {
         let longest = DURATIONS_MINUTES.iter().copied().max().unwrap_or_default();
-        let kyverno: Vec<String> = config
-            .kyverno
-            .iter()
-            .map(|account| Identity::ServiceAccount(account.clone()).to_string())
-            .collect();
+        let kyverno = config.kyverno.iter().cloned();
+        let kyverno = kyverno.map(Identity::ServiceAccount);
+        let changers = kyverno.chain(config.appliers.iter().cloned());
+        let changers: Vec<String> = changers.map(|one| one.to_string()).collect();
         Self {
             backend: cel(&config.backend.to_string()),
             subject: subject(&config.backend),
             installation: cel(&config.installation),
             images: cel_list(config.debug_images.iter().map(String::as_str)),
             operators: cel_list(config.operators.iter().map(String::as_str)),
-            kyverno: cel_list(kyverno.iter().map(String::as_str)),
             copy_annotations: cel_list(config.copy_annotations.iter().map(String::as_str)),
+            changers: cel_list(changers.iter().map(String::as_str)),
             copy_seconds: hard_deadline_seconds(longest).to_string(),
         }
     }
@@ -237,8 +238,8 @@ impl Values {
                 ("installation", &self.installation),
                 ("images", &self.images),
                 ("operators", &self.operators),
-                ("kyverno", &self.kyverno),
                 ("copyAnnotations", &self.copy_annotations),
+                ("changers", &self.changers),
                 ("copySeconds", &self.copy_seconds),
             ],
         );

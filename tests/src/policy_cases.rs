@@ -35,6 +35,8 @@ pub enum Actor {
     KyvernoCleanup,
     /// A controller of the cluster's own.
     Controller,
+    /// Argo CD's application controller, which rolls the fence out.
+    Applier,
 }
 
 /// The namespace's labels.
@@ -95,6 +97,14 @@ pub enum Action {
     Except,
     /// The same, of Kyverno's older kind.
     ExceptOld,
+    /// `patch` over a policy of Kyverno's, of the kind that it says.
+    MakePolicy,
+    /// `patch` sent to the policy of `given`.
+    ChangePolicy,
+    /// `patch` sent to its status.
+    ChangePolicyStatus,
+    /// Deletes the policy of `given`.
+    DeletePolicy,
 }
 
 /// What must come of it.

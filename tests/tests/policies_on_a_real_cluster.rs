@@ -200,6 +200,7 @@ fn configuration(kubeconfig: &Path, tier: Tier) -> Value {
         "policies": {
             "clusters": { "real": { "backend": BACKEND, "tier": tier } },
             "operators": actor_groups(Actor::Operator),
+            "appliers": world::appliers(),
             "imageSigning": { "glob": "ghcr.io/hangar/*", "issuer": "https://i", "subject": "s" },
         },
     })

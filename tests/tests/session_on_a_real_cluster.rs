@@ -94,6 +94,7 @@ async fn one_session_behind_its_rendered_fence() -> Result<(), StageError> {
         json!({
             "clusters": { "real": {
                 "backend": "system:serviceaccount:backstage:breakglass-sidecar" } },
+            "appliers": ["admin"],
             "imageSigning": { "glob": format!("{name}*"), "issuer": "https://issuer.example.org",
                               "subject": "https://example.org/release.yml@refs/heads/main" },
         })

@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 pub struct PoliciesConfig {
     /// The fence of each cluster, by the names in `clusters`.
     pub clusters: BTreeMap<String, FenceWritten>,
-    /// Groups of people who may exec and attach on Flight and change generated policies.
+    /// Groups of people who may exec and attach on Flight and change the fence's policies.
     #[serde(default)]
     pub operators: Vec<String>,
     /// Kyverno's own service accounts, `namespace/name`.
@@ -28,6 +28,10 @@ pub struct PoliciesConfig {
     /// None that gives a pod an identity, a network or a device.
     #[serde(default)]
     pub copy_annotations: Vec<String>,
+    /// Who rolls the fence out, and so may make, change and delete its policies: user names as the
+    /// clusters know them. Without it: where `argoCd` is there, Argo CD's account on the cluster.
+    #[serde(default)]
+    pub appliers: Option<Vec<String>>,
     /// Who signs the debug images.
     pub image_signing: SigningWritten,
     /// The job that makes the bucket of recordings. Without it none is rendered.
@@ -158,10 +162,16 @@ pub struct ArgoWritten {
     pub namespace: String,
 }
 
+/// What its chart calls them. The last one writes every policy again when Helm upgrades Kyverno.
 fn kyverno_accounts() -> Vec<String> {
-    ["admission", "background", "cleanup"]
-        .map(|part| format!("kyverno/kyverno-{part}-controller"))
-        .to_vec()
+    [
+        "admission-controller",
+        "background-controller",
+        "cleanup-controller",
+        "migrate-resources",
+    ]
+    .map(|part| format!("kyverno/kyverno-{part}"))
+    .to_vec()
 }
 
 fn own_cluster() -> String {
@@ -276,6 +286,7 @@ impl PoliciesConfig {
             operators: self.operators.clone(),
             kyverno: kyverno.collect::<Result<_, _>>()?,
             copy_annotations: self.copy_annotations.clone(),
+            appliers: self.appliers(written)?,
             signing: self.image_signing.signing(),
             bucket: bucket.map(|job| job.job(config.recordings.retention_days)),
             application: self.argo_cd.as_ref().map(|argo| Application {
@@ -290,6 +301,48 @@ impl PoliciesConfig {
         Ok(ClusterFence { rbac, fence })
     }
 
+    /// Who rolls the fence out on this cluster (P-4a).
+    fn appliers(&self, cluster: &FenceWritten) -> Result<Vec<Identity>, FenceError> {
+        if let Some(written) = &self.appliers {
+            let read = |(position, name): (usize, &String)| {
+                let key = format!("policies.appliers[{position}]");
+                named(key, Identity::of_user_name(name))
+            };
+            return written.iter().enumerate().map(read).collect();
+        }
+        let Some(argo) = &self.argo_cd else {
+            return Ok(Vec::new());
+        };
+        // The accounts by which Argo CD's own manifests and `argocd cluster add` reach a cluster.
+        let (key, account) = match cluster.argo_cd_server == own_cluster() {
+            true => {
+                let account = ServiceAccount::new(&argo.namespace, "argocd-application-controller");
+                ("policies.argoCd.namespace", account)
+            }
+            false => {
+                let account = ServiceAccount::new("kube-system", "argocd-manager");
+                ("policies.argoCd", account)
+            }
+        };
+        let account = named(key.to_owned(), account)?;
+        Ok(vec![Identity::ServiceAccount(account)])
+    }
+
+    /// A fence that nobody may apply or mend, or that Break-glass itself may (P-4a).
+    fn of_the_appliers(cluster: &str, fence: &FenceConfig) -> Option<String> {
+        if fence.appliers.contains(&fence.backend) {
+            return Some(format!(
+                "`policies.appliers` names Break-glass's own account on `{cluster}`, which the \
+                 policies are about: name who rolls the fence out"
+            ));
+        }
+        (fence.appliers.is_empty() && fence.operators.is_empty()).then(|| {
+            "`policies.appliers` and `policies.operators` name nobody, so nobody could apply the \
+             fence or change it: name who rolls it out"
+                .to_owned()
+        })
+    }
+
     /// What cannot work, each with its key. What is not `whole` lacks what was told already.
     pub(super) fn problems(&self, config: &Config, whole: bool) -> Vec<String> {
         let mut problems = Vec::new();
@@ -299,8 +352,9 @@ impl PoliciesConfig {
                     "`policies.clusters` names `{cluster}`, which `clusters` does not have"
                 ));
             }
-            if let Err(error) = self.fence(config, cluster) {
-                problems.push(error.to_string());
+            match self.fence(config, cluster) {
+                Ok(made) => problems.extend(Self::of_the_appliers(cluster, &made.fence)),
+                Err(error) => problems.push(error.to_string()),
             }
         }
         let signing = &self.image_signing;

@@ -13,6 +13,7 @@ fn fence(tier: Tier) -> BTreeMap<ObjectKey, Value> {
         operators: vec!["oncall".to_owned()],
         kyverno: vec![ServiceAccount::new("kyverno", "kyverno").expect("valid")],
         copy_annotations: Vec::new(),
+        appliers: Vec::new(),
         signing: Signing {
             glob: "ghcr.io/hangar/debug*".to_owned(),
             issuer: "https://issuer.example".to_owned(),

@@ -19,6 +19,10 @@ pub(crate) fn config(tier: Tier) -> FenceConfig {
             ServiceAccount::new("kyverno", "kyverno-admission-controller").expect("valid"),
         ],
         copy_annotations: Vec::new(),
+        appliers: vec![
+            Identity::of_user_name("system:serviceaccount:argocd:argocd-application-controller")
+                .expect("valid"),
+        ],
         signing: Signing {
             glob: "ghcr.io/hangar/tower-debug*".to_owned(),
             issuer: "https://token.actions.githubusercontent.com".to_owned(),

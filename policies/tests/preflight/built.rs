@@ -55,6 +55,7 @@ fn compiled(tier: Tier, user: &str) -> Preflight {
         operators: vec!["platform:oncall".to_owned()],
         kyverno: Vec::new(),
         copy_annotations: Vec::new(),
+        appliers: Vec::new(),
         signing: Signing {
             glob: "ghcr.io/hangar/debug*".to_owned(),
             issuer: "https://token.actions.githubusercontent.com".to_owned(),

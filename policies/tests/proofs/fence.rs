@@ -34,6 +34,7 @@ fn config(tier: Tier) -> FenceConfig {
             account("kyverno-background-controller"),
         ],
         copy_annotations: COPY_ANNOTATIONS.map(str::to_owned).to_vec(),
+        appliers: vec![Identity::of_user_name(Actor::Applier.user(BACKEND)).expect("valid")],
         signing: Signing {
             glob: "ghcr.io/hangar/tower-debug*".to_owned(),
             issuer: "https://token.actions.githubusercontent.com".to_owned(),

@@ -31,7 +31,11 @@ pub fn actor_groups(actor: Actor) -> &'static [&'static str] {
     match actor {
         Actor::Operator => &["platform:oncall"],
         Actor::Developer => &["team-shop"],
-        Actor::Backend | Actor::Kyverno | Actor::KyvernoCleanup | Actor::Controller => &[],
+        Actor::Backend
+        | Actor::Kyverno
+        | Actor::KyvernoCleanup
+        | Actor::Controller
+        | Actor::Applier => &[],
     }
 }
 
@@ -207,6 +211,32 @@ fn old_exception() -> Value {
     })
 }
 
+/// A policy of Kyverno's in a fence's name, of the kind that `change` says. It judges nothing.
+fn policy(change: &Value) -> Value {
+    let images = change["kind"] == "ImageValidatingPolicy";
+    let mut spec = json!({
+        "evaluation": { "admission": { "enabled": false }, "background": { "enabled": false } },
+        "matchConstraints": { "resourceRules": [{ "apiGroups": [""], "apiVersions": ["v1"],
+            "operations": ["CREATE"], "resources": ["configmaps"] }] },
+        "validations": [{ "expression": "true" }],
+    });
+    if images {
+        spec["attestors"] = json!([{ "name": "nobody", "cosign": {
+            "keyless": { "identities": [{ "issuer": "https://issuer.example.org",
+                                          "subject": "nobody" }] },
+            "ctlog": { "url": "https://log.example.org" } } }]);
+        spec["matchImageReferences"] = json!([{ "glob": "nobodys/*" }]);
+    }
+    let kind = match images {
+        true => "ImageValidatingPolicy",
+        false => "ValidatingPolicy",
+    };
+    let mut policy = json!({ "apiVersion": "policies.kyverno.io/v1", "kind": kind,
+        "metadata": { "name": "tower-breakglass-of-a-case" }, "spec": spec });
+    merge(&mut policy, change, Lists::Replaced);
+    policy
+}
+
 /// The request's body.
 pub(super) fn body(written: &Written, backend: &str) -> Result<Value, String> {
     let changed = |mut good: Value| {
@@ -222,6 +252,8 @@ pub(super) fn body(written: &Written, backend: &str) -> Result<Value, String> {
         | Action::PatchPod
         | Action::PatchStatus
         | Action::Resize
+        | Action::ChangePolicy
+        | Action::ChangePolicyStatus
         | Action::Exec
         | Action::Attach => written.patch.clone(),
         Action::AddDebug => {
@@ -257,10 +289,12 @@ pub(super) fn body(written: &Written, backend: &str) -> Result<Value, String> {
         }
         Action::Except => changed(exception()),
         Action::ExceptOld => changed(old_exception()),
+        Action::MakePolicy => policy(&written.patch),
         Action::AddNothing
         | Action::DeleteGrant
         | Action::DeletePod
         | Action::DeleteAll
+        | Action::DeletePolicy
         | Action::Evict
         | Action::PortForward => Value::Null,
     })
@@ -283,6 +317,23 @@ impl super::Case {
     /// What the builders say.
     pub fn binding(&self, backend: &str) -> Result<Value, String> {
         given_grant(&self.given, backend)
+    }
+
+    /// The policy that is there before the request.
+    #[must_use]
+    pub fn given_policy(&self) -> Value {
+        policy(&self.given)
+    }
+
+    /// The resource of the policy that is made, or that is there before.
+    #[must_use]
+    pub fn policies(&self) -> &'static str {
+        let made = self.action == Action::MakePolicy;
+        let policy = if made { &self.body } else { &self.given };
+        match policy["kind"] == "ImageValidatingPolicy" {
+            true => "imagevalidatingpolicies",
+            false => "validatingpolicies",
+        }
     }
 }
 

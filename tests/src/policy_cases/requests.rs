@@ -38,6 +38,7 @@ impl Actor {
             Self::Kyverno => "system:serviceaccount:kyverno:kyverno-admission-controller",
             Self::KyvernoCleanup => "system:serviceaccount:kyverno:kyverno-cleanup-controller",
             Self::Controller => "system:serviceaccount:kube-system:replicaset-controller",
+            Self::Applier => "system:serviceaccount:argocd:argocd-application-controller",
         }
     }
 }
@@ -52,6 +53,8 @@ struct Asked {
     object: Value,
     old: Value,
     named: bool,
+    /// Nor in a namespace, where it is the whole cluster's.
+    everywhere: bool,
 }
 
 impl Asked {
@@ -65,6 +68,7 @@ impl Asked {
             object,
             old,
             named: true,
+            everywhere: false,
         }
     }
 
@@ -110,13 +114,17 @@ impl Case {
                           "resource": asked.resource },
             "subResource": asked.sub,
             "name": if asked.named { named } else { "" },
-            "namespace": NAMESPACE,
+            "namespace": if asked.everywhere { "" } else { NAMESPACE },
             "userInfo": { "username": user, "groups": groups },
             "object": asked.object,
             "oldObject": asked.old,
-            "namespaceObject": { "apiVersion": "v1", "kind": "Namespace",
-                "metadata": { "name": NAMESPACE, "labels": self.place.labels() } },
+            "namespaceObject": (!asked.everywhere).then(|| self.namespace()),
         }))
+    }
+
+    fn namespace(&self) -> Value {
+        json!({ "apiVersion": "v1", "kind": "Namespace",
+                "metadata": { "name": NAMESPACE, "labels": self.place.labels() } })
     }
 
     fn given_pod(&self) -> Value {
@@ -153,12 +161,6 @@ impl Case {
             let mut new = self.body.clone();
             new["metadata"]["namespace"] = json!(NAMESPACE);
             new
-        };
-        let exception = |group, version| Asked {
-            group,
-            version,
-            resource: "policyexceptions",
-            ..Asked::pod("CREATE", "", new(), Value::Null)
         };
         Ok(match self.action {
             Action::CreateGrant => Asked::grant("CREATE", new(), Value::Null),
@@ -209,9 +211,37 @@ impl Case {
                 self.options("PodPortForwardOptions"),
                 Value::Null,
             ),
-            Action::Except => exception("policies.kyverno.io", "v1"),
-            Action::ExceptOld => exception("kyverno.io", "v2"),
+            Action::Except => exception("policies.kyverno.io", "v1", new()),
+            Action::ExceptOld => exception("kyverno.io", "v2", new()),
+            Action::MakePolicy => self.policy("CREATE", "", self.body.clone(), Value::Null),
+            Action::ChangePolicy => self.changed_policy(""),
+            Action::ChangePolicyStatus => self.changed_policy("status"),
+            Action::DeletePolicy => self.policy("DELETE", "", Value::Null, self.given_policy()),
         })
+    }
+
+    fn policy(&self, operation: &'static str, sub: &'static str, new: Value, old: Value) -> Asked {
+        Asked {
+            group: "policies.kyverno.io",
+            resource: self.policies(),
+            everywhere: true,
+            ..Asked::pod(operation, sub, new, old)
+        }
+    }
+
+    fn changed_policy(&self, sub: &'static str) -> Asked {
+        let mut new = self.given_policy();
+        merge(&mut new, &self.body, Lists::Replaced);
+        self.policy("UPDATE", sub, new, self.given_policy())
+    }
+}
+
+fn exception(group: &'static str, version: &'static str, new: Value) -> Asked {
+    Asked {
+        group,
+        version,
+        resource: "policyexceptions",
+        ..Asked::pod("CREATE", "", new, Value::Null)
     }
 }
 

@@ -164,6 +164,7 @@ impl World {
             "clusters": { "real": { "kubeconfig": { "path": self.dir.join("sidecar.conf") } } },
             "policies": {
                 "clusters": { "real": { "backend": BACKEND } },
+                "appliers": ["admin"],
                 "imageSigning": {
                     "glob": format!("{}/hangar/debug-*", self.registry),
                     "issuer": sigstore.issuers()[0].url(),

@@ -6,24 +6,51 @@ use policies::eval::PolicySet;
 use policies::model::{Document, Policy, PolicyKind};
 
 impl World {
-    /// PolicyExceptions of both kinds, in any form: Kyverno's own check is not what is tested.
+    /// Those of Kyverno's kinds that the guard is about, in any form: Kyverno's own check is not
+    /// what is tested.
     pub(super) async fn kinds_of_kyverno(&self) {
-        for (group, version) in [("policies.kyverno.io", "v1"), ("kyverno.io", "v2")] {
-            let name = format!("policyexceptions.{group}");
+        for (group, version, kind, plural) in [
+            (
+                "policies.kyverno.io",
+                "v1",
+                "PolicyException",
+                "policyexceptions",
+            ),
+            ("kyverno.io", "v2", "PolicyException", "policyexceptions"),
+            (
+                "policies.kyverno.io",
+                "v1",
+                "ValidatingPolicy",
+                "validatingpolicies",
+            ),
+            (
+                "policies.kyverno.io",
+                "v1",
+                "ImageValidatingPolicy",
+                "imagevalidatingpolicies",
+            ),
+        ] {
+            let scope = if kind == "PolicyException" {
+                "Namespaced"
+            } else {
+                "Cluster"
+            };
             let any = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
             let kind = json!({ "apiVersion": "apiextensions.k8s.io/v1",
-                "kind": "CustomResourceDefinition", "metadata": { "name": name },
-                "spec": { "group": group, "scope": "Namespaced",
-                    "names": { "plural": "policyexceptions", "singular": "policyexception",
-                               "kind": "PolicyException", "listKind": "PolicyExceptionList" },
+                "kind": "CustomResourceDefinition",
+                "metadata": { "name": format!("{plural}.{group}") },
+                "spec": { "group": group, "scope": scope,
+                    "names": { "plural": plural, "singular": kind.to_lowercase(),
+                               "kind": kind, "listKind": format!("{kind}List") },
                     "versions": [{ "name": version, "served": true, "storage": true,
+                                   "subresources": { "status": {} },
                                    "schema": { "openAPIV3Schema": any } }] } });
             self.applied(
                 "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
                 kind,
             )
             .await;
-            let path = format!("/apis/{group}/{version}/policyexceptions");
+            let path = format!("/apis/{group}/{version}/{plural}");
             self.until("the kind is served", async || {
                 self.as_admin(Method::GET, &path, &Value::Null).await.0 == 200
             })
@@ -112,6 +139,7 @@ impl World {
         // Kyverno's own first, or it makes the native ones again.
         for list in [
             VALIDATING_POLICIES.to_owned(),
+            format!("{KYVERNO}/imagevalidatingpolicies"),
             format!("{NATIVE}/validatingadmissionpolicybindings"),
             format!("{NATIVE}/validatingadmissionpolicies"),
         ] {
@@ -153,7 +181,9 @@ fn ours(list: &Value) -> impl Iterator<Item = &Value> {
     let items = list["items"].as_array().into_iter().flatten();
     items.filter(|item| {
         let name = item["metadata"]["name"].as_str().unwrap_or_default();
-        name.starts_with("tower-breakglass-") || name.starts_with("vpol-tower-breakglass-")
+        let of_a_fence = ["tower-breakglass-", "vpol-tower-breakglass-"];
+        of_a_fence.iter().any(|prefix| name.starts_with(prefix))
+            || item["metadata"]["labels"][NAMESPACE] == "given"
     })
 }
 
@@ -170,6 +200,11 @@ pub(crate) fn offline(tier: Tier) -> PolicySet {
     PolicySet::new(judged, KubernetesVersion::NEWEST).expect("policies")
 }
 
+/// Who rolls the fence out in these tests: their own administrator, and the cases' one.
+pub(crate) fn appliers() -> [&'static str; 2] {
+    ["admin", user(Actor::Applier)]
+}
+
 fn fence(tier: Tier) -> FenceConfig {
     let account = |name| ServiceAccount::new("kyverno", name).expect("valid");
     FenceConfig {
@@ -183,6 +218,9 @@ fn fence(tier: Tier) -> FenceConfig {
             .collect(),
         kyverno: vec![account("kyverno-admission-controller")],
         copy_annotations: COPY_ANNOTATIONS.map(str::to_owned).to_vec(),
+        appliers: appliers()
+            .map(|user| Identity::of_user_name(user).expect("valid"))
+            .to_vec(),
         signing: Signing {
             glob: "ghcr.io/hangar/tower-debug*".to_owned(),
             issuer: "https://token.actions.githubusercontent.com".to_owned(),

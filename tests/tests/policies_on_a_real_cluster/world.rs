@@ -23,13 +23,14 @@ use std::time::Duration;
 
 mod fence;
 
-pub(crate) use fence::offline;
+pub(crate) use fence::{appliers, offline};
 
 /// Break-glass of the cases: an account of its own, so that the sidecar's rights stay as they are.
 pub(crate) const BACKEND: &str = "system:serviceaccount:breakglass-cases:backend";
 const NAMESPACE: &str = "breakglass-cases";
 pub(crate) const NATIVE: &str = "/apis/admissionregistration.k8s.io/v1";
 pub(crate) const RIGHTS: &str = "/apis/rbac.authorization.k8s.io/v1";
+const KYVERNO: &str = "/apis/policies.kyverno.io/v1";
 pub(crate) const VALIDATING_POLICIES: &str = "/apis/policies.kyverno.io/v1/validatingpolicies";
 const WITHIN: Duration = Duration::from_secs(60);
 
@@ -39,7 +40,7 @@ pub(crate) struct World {
     backend: Client,
     token: String,
     run: String,
-    /// Pods and bindings by what they are made of, with their names.
+    /// Pods, bindings and policies by what they are made of, with their names.
     given: BTreeMap<String, String>,
 }
 
@@ -133,6 +134,16 @@ impl World {
             };
             binding["metadata"]["name"] = json!(name);
             self.made(&bindings(&namespace), binding).await;
+            return name;
+        }
+        if is_about_a_policy(case) {
+            let mut policy = case.given_policy();
+            let own = policy["metadata"]["name"].as_str().expect("a name");
+            let name = format!("{own}-{}-{}", self.run, self.given.len());
+            policy["metadata"]["name"] = json!(name);
+            policy["metadata"]["labels"] = json!({ NAMESPACE: "given" });
+            self.made(&format!("{KYVERNO}/{}", case.policies()), policy)
+                .await;
             return name;
         }
         let mut pod = CasePod::of(&case.given);
@@ -244,6 +255,7 @@ impl World {
         let exceptions = |group: &str| {
             format!("/apis/{group}/namespaces/{namespace}/policyexceptions?dryRun=All")
         };
+        let policies = format!("{KYVERNO}/{}", case.policies());
         let container = case.body["container"]
             .as_str()
             .map(|name| format!("&container={name}"));
@@ -298,6 +310,13 @@ impl World {
             Action::PortForward => (Method::POST, format!("{pod}/portforward")),
             Action::Except => (Method::POST, exceptions("policies.kyverno.io/v1")),
             Action::ExceptOld => (Method::POST, exceptions("kyverno.io/v2")),
+            Action::MakePolicy => (Method::POST, format!("{policies}?dryRun=All")),
+            Action::ChangePolicy => (Method::PATCH, format!("{policies}/{given}?dryRun=All")),
+            Action::ChangePolicyStatus => (
+                Method::PATCH,
+                format!("{policies}/{given}/status?dryRun=All"),
+            ),
+            Action::DeletePolicy => (Method::DELETE, format!("{policies}/{given}?dryRun=All")),
         };
         self.send(case.actor, method, &path, &body).await
     }
@@ -368,12 +387,20 @@ fn is_about_a_grant(case: &Case) -> bool {
     matches!(case.action, Action::UpdateGrant | Action::DeleteGrant)
 }
 
+fn is_about_a_policy(case: &Case) -> bool {
+    matches!(
+        case.action,
+        Action::ChangePolicy | Action::ChangePolicyStatus | Action::DeletePolicy
+    )
+}
+
 /// What must be there before the case, as a key; `None` where it makes something new.
 fn needs(case: &Case) -> Option<String> {
     match case.action {
         Action::CreateGrant
         | Action::CreateCopy
         | Action::CreatePod
+        | Action::MakePolicy
         | Action::Except
         | Action::ExceptOld => None,
         Action::UpdateGrant
@@ -388,9 +415,12 @@ fn needs(case: &Case) -> Option<String> {
         | Action::Resize
         | Action::Exec
         | Action::Attach
-        | Action::PortForward => {
-            let grant = is_about_a_grant(case);
-            Some(format!("{:?} {grant} {}", case.place, case.given))
+        | Action::PortForward
+        | Action::ChangePolicy
+        | Action::ChangePolicyStatus
+        | Action::DeletePolicy => {
+            let (grant, policy) = (is_about_a_grant(case), is_about_a_policy(case));
+            Some(format!("{:?} {grant} {policy} {}", case.place, case.given))
         }
     }
 }

@@ -24,6 +24,7 @@ fn fence() -> FenceConfig {
         operators: Vec::new(),
         kyverno: Vec::new(),
         copy_annotations: Vec::new(),
+        appliers: Vec::new(),
         signing: Signing {
             glob: "ghcr.io/hangar/debug*".to_owned(),
             issuer: "https://issuer.example.org".to_owned(),

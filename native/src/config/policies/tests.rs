@@ -62,7 +62,7 @@ fn a_fence_is_the_clusters_own_and_shares_the_sidecars_settings() {
         (home.installation.as_str(), home.debug_images),
         ("tower", vec![image("a")])
     );
-    assert_eq!(home.kyverno.len(), 3);
+    assert_eq!(home.kyverno.len(), 4);
     assert_eq!(
         config.fence("dev-1").expect("a fence").fence.tier,
         Tier::Ground
@@ -125,6 +125,63 @@ fn the_job_and_the_application_are_the_configured_ones() {
             .fence
             .bucket
             .is_none()
+    );
+}
+
+/// Who may apply the fence of a cluster.
+#[track_caller]
+fn appliers(cluster: &str, change: impl FnOnce(&mut Value), expected: &[&str]) {
+    let config = read(change).expect("usable");
+    let found = config.fence(cluster).expect("a fence").fence.appliers;
+    let found: Vec<_> = found.iter().map(ToString::to_string).collect();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn p_4a_who_rolls_the_fence_out_is_who_is_named_or_argo_cd_on_that_cluster() {
+    let argo = |file: &mut Value| {
+        file["policies"]["argoCd"] =
+            json!({ "repository": "https://g.example", "path": "c", "namespace": "cd" });
+        file["policies"]["clusters"]["dev-1"]["argoCdServer"] = json!("https://dev-1:6443");
+    };
+    appliers("home-1", |_| {}, &[]);
+    let controller = "system:serviceaccount:cd:argocd-application-controller";
+    appliers("home-1", argo, &[controller]);
+    let manager = "system:serviceaccount:kube-system:argocd-manager";
+    appliers("dev-1", argo, &[manager]);
+    let named = |file: &mut Value| {
+        argo(file);
+        file["policies"]["appliers"] = json!(["ci@hangar.example"]);
+    };
+    appliers("home-1", named, &["ci@hangar.example"]);
+    let nobody = |file: &mut Value| {
+        argo(file);
+        file["policies"]["appliers"] = json!([]);
+    };
+    appliers("home-1", nobody, &[]);
+}
+
+#[test]
+fn p_4a_a_fence_that_nobody_may_apply_or_that_break_glass_may_is_told() {
+    check(
+        |file| file["policies"]["operators"] = json!([]),
+        &["name nobody, so nobody could apply the fence"],
+    );
+    check(
+        |file| {
+            file["policies"]["operators"] = json!([]);
+            file["policies"]["appliers"] = json!(["ci@hangar.example"]);
+        },
+        &[],
+    );
+    check(
+        |file| file["policies"]["appliers"] = json!(["ci", ""]),
+        &["`policies.appliers[1]`"],
+    );
+    let own = "system:serviceaccount:backstage:breakglass";
+    check(
+        |file| file["policies"]["appliers"] = json!(["ci", own]),
+        &["names Break-glass's own account on `home-1`"],
     );
 }
 
