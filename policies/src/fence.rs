@@ -11,7 +11,7 @@ use decisions::session::Tier;
 
 mod beside;
 
-pub use beside::{Application, BucketJob, CertificateLog, Signing, TrustRoots};
+pub use beside::{Application, BucketJob, CertificateLog, SIGNATURE_SECONDS, Signing, TrustRoots};
 
 /// What every policy's name begins with; nobody else's policy may (P-4a).
 pub const PREFIX: &str = "tower-breakglass-";

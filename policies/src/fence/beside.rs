@@ -7,6 +7,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use std::fmt::Write as _;
 
+/// How long the API server waits for Kyverno's word on a signature. Less than Break-glass waits
+/// for the API server, or an opening ends with nobody knowing what came of it.
+pub const SIGNATURE_SECONDS: u16 = 7;
+
 /// Who signs the debug images, and where that is logged (keyless, by workflow identity).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Signing {
@@ -99,6 +103,7 @@ pub(super) fn debug_image(backend: &Identity, signing: &Signing) -> Rendered {
         include_str!("../../templates/both/debug-image.yaml"),
         &[
             ("backend", &cel(&backend.to_string())),
+            ("seconds", &SIGNATURE_SECONDS.to_string()),
             ("glob", &yaml(&signing.glob)),
             ("issuer", &yaml(&signing.issuer)),
             ("subject", &yaml(&signing.subject)),

@@ -32,6 +32,13 @@ fn a_cluster_needs_no_more_than_its_way() {
     assert_eq!(config.limits.call, Duration::from_secs(10));
 }
 
+/// The API server answers before we give up, with time for a place and a connection.
+#[test]
+fn a_signature_that_nobody_can_judge_ends_in_an_answer() {
+    let signature = Duration::from_secs(u64::from(policies::fence::SIGNATURE_SECONDS));
+    assert!(signature + Duration::from_secs(2) < Limits::default().call);
+}
+
 #[test]
 fn the_home_cluster_may_be_used_as_another_service_account() {
     let config = accepted("inCluster: {}\nserviceAccount: tower/breakglass");
