@@ -5,8 +5,8 @@
 
 use super::super::failure::Failure;
 use super::super::print;
-use super::files;
-use clap::{Args, ValueEnum};
+use super::files::{self, Format};
+use clap::Args;
 use policies::cel::KubernetesVersion;
 use policies::eval::{Decision, Denial, Judgement, Outcome, PolicySet, Request, Rule, Verdict};
 use serde_json::{Value, json};
@@ -26,14 +26,6 @@ pub(in crate::cli) struct EvalOptions {
     /// The release of Kubernetes whose expressions are meant, from 1.30 to 1.37
     #[arg(long, default_value = "1.34", value_parser = files::release)]
     kubernetes: KubernetesVersion,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum Format {
-    /// For people
-    Text,
-    /// For programs
-    Json,
 }
 
 pub(in crate::cli) fn run(options: &EvalOptions) -> Result<(), Failure> {

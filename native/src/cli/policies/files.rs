@@ -1,14 +1,52 @@
-//! What several of the commands are given: files of policies and cases, and a release.
+//! What several of the commands are given: files of policies and cases, a release, a format.
 //!
 //! Invariant: no more of a file is read than one is taken to have.
 
+use crate::cli::say;
+use clap::{Args, ValueEnum};
 use policies::cel::KubernetesVersion;
 use policies::eval::Case;
 use policies::model::{Document, Policy, PolicyKind};
 use policies::source::limits;
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+
+/// Policies, and the cases on which they are tried.
+#[derive(Args)]
+pub(super) struct Tried {
+    /// Files of policies; other objects in them are left out
+    #[arg(long, required = true, num_args = 1.., value_name = "FILE")]
+    policy: Vec<PathBuf>,
+    /// Files of cases: requests, and which policy refuses them in which words
+    #[arg(long, required = true, num_args = 1.., value_name = "FILE")]
+    cases: Vec<PathBuf>,
+    /// The release of Kubernetes whose expressions are meant, from 1.30 to 1.37
+    #[arg(long, default_value = "1.34", value_parser = release)]
+    pub(super) kubernetes: KubernetesVersion,
+}
+
+impl Tried {
+    /// The policies that expressions alone decide, and the cases. What is left out is said.
+    pub(super) fn read(&self) -> Result<(Vec<Policy>, Vec<Case>), String> {
+        let (policies, others) = policies(&self.policy)?;
+        for name in others {
+            say(&format!(
+                "`{name}` is not decided by expressions alone: left out"
+            ));
+        }
+        Ok((policies, cases(&self.cases)?))
+    }
+}
+
+/// How an answer is printed.
+#[derive(Clone, Copy, ValueEnum)]
+pub(super) enum Format {
+    /// For people
+    Text,
+    /// For programs
+    Json,
+}
 
 /// The release that an argument names.
 pub(super) fn release(text: &str) -> Result<KubernetesVersion, String> {
@@ -18,21 +56,22 @@ pub(super) fn release(text: &str) -> Result<KubernetesVersion, String> {
         .ok_or_else(|| "a release from 1.30 to 1.37 is wanted".to_owned())
 }
 
-/// A file's name and content, or one byte more than is taken; `-` is stdin.
-pub(super) fn read(path: &Path) -> Result<(String, Vec<u8>), String> {
-    let name = path.display().to_string();
-    let failed = |error: std::io::Error| format!("cannot read `{name}`: {error}");
-    let mut source: Box<dyn Read> = match path == Path::new("-") {
-        true => Box::new(std::io::stdin().lock()),
-        false => Box::new(File::open(path).map_err(failed)?),
+/// A file's content, or one byte more than is taken; `-` is stdin.
+pub(super) fn bytes(path: &Path) -> io::Result<Vec<u8>> {
+    let source: Box<dyn Read> = match path == Path::new("-") {
+        true => Box::new(io::stdin().lock()),
+        false => Box::new(File::open(path)?),
     };
     let mut bytes = Vec::new();
     let most = limits::BYTES as u64 + 1;
-    source
-        .by_ref()
-        .take(most)
-        .read_to_end(&mut bytes)
-        .map_err(failed)?;
+    source.take(most).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// A file's name and content.
+pub(super) fn read(path: &Path) -> Result<(String, Vec<u8>), String> {
+    let name = path.display().to_string();
+    let bytes = bytes(path).map_err(|error| format!("cannot read `{name}`: {error}"))?;
     Ok((name, bytes))
 }
 
@@ -48,7 +87,7 @@ pub(super) fn documents(paths: &[PathBuf]) -> Result<Vec<Document>, String> {
 }
 
 /// The policies of the files that expressions alone decide, and the names of the others.
-pub(super) fn policies(paths: &[PathBuf]) -> Result<(Vec<Policy>, Vec<String>), String> {
+fn policies(paths: &[PathBuf]) -> Result<(Vec<Policy>, Vec<String>), String> {
     let (mut judged, mut others) = (Vec::new(), Vec::new());
     for document in documents(paths)? {
         let Document::Policy(policy) = document else {
@@ -70,7 +109,7 @@ pub(super) fn policies(paths: &[PathBuf]) -> Result<(Vec<Policy>, Vec<String>), 
 }
 
 /// The cases of the files.
-pub(super) fn cases(paths: &[PathBuf]) -> Result<Vec<Case>, String> {
+fn cases(paths: &[PathBuf]) -> Result<Vec<Case>, String> {
     let mut cases = Vec::new();
     for path in paths {
         let (name, bytes) = read(path)?;
@@ -89,5 +128,13 @@ mod tests {
         for text in ["1.29", "1.38", "1", "34", "1.x", "v1.34", ""] {
             assert!(release(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn no_more_of_a_file_is_read_than_tells_that_it_is_too_large() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(limits::BYTES as u64 + 9).unwrap();
+        assert_eq!(bytes(file.path()).unwrap().len(), limits::BYTES + 1);
+        assert!(bytes(Path::new("/nowhere")).is_err());
     }
 }

@@ -3,15 +3,15 @@
 //! Invariants: links are not followed; a file that cannot be read is said and ends nothing; the
 //! answer is on stdout, progress on stderr.
 
+use super::files;
 use crate::cli::failure::Failure;
 use crate::cli::{print, say};
 use clap::{Args, ValueEnum};
 use policies::cel::KubernetesVersion;
 use policies::lint::{Read, format, lint};
 use policies::model::Policy;
-use policies::source::{SourceError, limits};
+use policies::source::SourceError;
 use rayon::prelude::*;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -23,14 +23,14 @@ const STEP: usize = 500;
 /// What to lint, and how to say it.
 #[derive(Args)]
 pub(in crate::cli) struct LintOptions {
-    /// Files, or folders whose .yaml, .yml and .json files are read
+    /// Files, or folders whose .yaml, .yml and .json files are read; `-` is stdin
     #[arg(required = true)]
     files: Vec<PathBuf>,
     /// How the findings are written
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
     /// The release of Kubernetes that the policies are for, 1.30 to 1.37
-    #[arg(long, default_value = "1.34", value_parser = version)]
+    #[arg(long, default_value = "1.34", value_parser = files::release)]
     kubernetes: KubernetesVersion,
 }
 
@@ -39,13 +39,6 @@ enum Format {
     Text,
     Json,
     Sarif,
-}
-
-fn version(text: &str) -> Result<KubernetesVersion, String> {
-    text.strip_prefix("1.")
-        .and_then(|minor| minor.parse().ok())
-        .and_then(KubernetesVersion::new)
-        .ok_or_else(|| "a release from 1.30 to 1.37 is wanted".to_owned())
 }
 
 /// Lints. Exit codes: 0 no error, 1 errors found, 2 a file was not read.
@@ -124,27 +117,15 @@ fn is_policy_file(path: &Path) -> bool {
 }
 
 fn bytes(path: &Path, name: &str) -> Result<Vec<u8>, SourceError> {
-    let mut bytes = Vec::new();
-    std::fs::File::open(path)
-        .and_then(|file| file.take(limits::BYTES as u64 + 1).read_to_end(&mut bytes))
-        .map_err(|error| SourceError::Unreadable {
-            file: name.to_owned(),
-            what: error.to_string(),
-        })?;
-    Ok(bytes)
+    files::bytes(path).map_err(|error| SourceError::Unreadable {
+        file: name.to_owned(),
+        what: error.to_string(),
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn releases_are_read_and_others_refused() {
-        assert_eq!(version("1.34").map(|version| version.minor()), Ok(34));
-        for text in ["1.29", "1.38", "34", "v1.34", ""] {
-            assert!(version(text).is_err(), "{text}");
-        }
-    }
 
     #[test]
     fn a_folder_gives_its_policy_files_by_name_and_no_links() {

@@ -3,11 +3,10 @@
 //! Invariant: exit 0 only where every policy does what its cases say, and every mutant is killed
 //! or listed with a reason.
 
-use super::files;
+use super::files::{self, Format, Tried};
 use crate::cli::failure::Failure;
 use crate::cli::{print, say};
-use clap::{Args, ValueEnum};
-use policies::cel::KubernetesVersion;
+use clap::Args;
 use policies::mutate::{Equivalent, Score, as_json, as_text, score};
 use policies::progress::Progress;
 use std::path::PathBuf;
@@ -17,29 +16,14 @@ const STEP: usize = 250;
 
 #[derive(Args)]
 pub(in crate::cli) struct Mutate {
-    /// Files of policies; other objects in them are left out
-    #[arg(long, required = true, num_args = 1.., value_name = "FILE")]
-    policy: Vec<PathBuf>,
-    /// Files of cases: requests, and which policy refuses them in which words
-    #[arg(long, required = true, num_args = 1.., value_name = "FILE")]
-    cases: Vec<PathBuf>,
+    #[command(flatten)]
+    tried: Tried,
     /// The list of mutants that no case can kill, each with its reason
     #[arg(long, value_name = "FILE")]
     equivalent: Option<PathBuf>,
     /// How the answer is printed
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
-    /// The release of Kubernetes whose expressions are meant, from 1.30 to 1.37
-    #[arg(long, default_value = "1.34", value_parser = files::release)]
-    kubernetes: KubernetesVersion,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum Format {
-    /// For people
-    Text,
-    /// For programs
-    Json,
 }
 
 /// Tries. Exit codes: 0 nothing survives that is not listed, 1 something is wrong, 2 not tried.
@@ -69,20 +53,15 @@ fn listed(options: &Mutate) -> Result<Vec<Equivalent>, Failure> {
 }
 
 fn scored(options: &Mutate) -> Result<Score, Failure> {
-    let (policies, others) = files::policies(&options.policy).map_err(|why| cannot(&why))?;
-    for name in others {
-        say(&format!(
-            "`{name}` is not decided by expressions alone: left out"
-        ));
-    }
-    let cases = files::cases(&options.cases).map_err(|why| cannot(&why))?;
+    let (policies, cases) = options.tried.read().map_err(|why| cannot(&why))?;
     let tell = |progress: Progress<'_>| {
         if progress.done.is_multiple_of(STEP) {
             let Progress { policy, done, of } = progress;
             say(&format!("`{policy}`: {done} of {of} mutants tried"));
         }
     };
-    score(&policies, options.kubernetes, &cases, tell).map_err(|error| cannot(&error.to_string()))
+    score(&policies, options.tried.kubernetes, &cases, tell)
+        .map_err(|error| cannot(&error.to_string()))
 }
 
 #[cfg(test)]

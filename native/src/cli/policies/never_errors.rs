@@ -3,43 +3,26 @@
 //!
 //! Invariant: exit 0 only where every policy was tried and nothing failed.
 
-use super::files;
+use super::files::{Format, Tried};
 use crate::cli::failure::Failure;
 use crate::cli::{print, say};
-use clap::{Args, ValueEnum};
-use policies::cel::KubernetesVersion;
+use clap::Args;
 use policies::never_errors::{Checked, Required, as_json, as_text, check};
 use policies::progress::Progress;
-use std::path::PathBuf;
 
 /// Expressions between two words of progress.
 const STEP: usize = 10;
 
 #[derive(Args)]
 pub(in crate::cli) struct NeverErrors {
-    /// Files of policies; other objects in them are left out
-    #[arg(long, required = true, num_args = 1.., value_name = "FILE")]
-    policy: Vec<PathBuf>,
-    /// Files of cases: requests like those that the policies are asked about
-    #[arg(long, required = true, num_args = 1.., value_name = "FILE")]
-    cases: Vec<PathBuf>,
+    #[command(flatten)]
+    tried: Tried,
     /// Takes as little as can be for granted: not what validation and defaults see to either
     #[arg(long)]
     strict: bool,
     /// How the answer is printed
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
-    /// The release of Kubernetes whose expressions are meant, from 1.30 to 1.37
-    #[arg(long, default_value = "1.34", value_parser = files::release)]
-    kubernetes: KubernetesVersion,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum Format {
-    /// For people
-    Text,
-    /// For programs
-    Json,
 }
 
 /// Tries. Exit codes: 0 nothing fails, 1 an expression fails, 2 a policy was not tried.
@@ -63,13 +46,7 @@ fn cannot(why: &str) -> Failure {
 }
 
 fn checked(options: &NeverErrors) -> Result<Vec<Checked>, Failure> {
-    let (policies, others) = files::policies(&options.policy).map_err(|why| cannot(&why))?;
-    for name in others {
-        say(&format!(
-            "`{name}` is not decided by expressions alone: left out"
-        ));
-    }
-    let cases = files::cases(&options.cases).map_err(|why| cannot(&why))?;
+    let (policies, cases) = options.tried.read().map_err(|why| cannot(&why))?;
     let required = match options.strict {
         true => Required::Least,
         false => Required::Known,
@@ -82,7 +59,7 @@ fn checked(options: &NeverErrors) -> Result<Vec<Checked>, Failure> {
     };
     policies
         .iter()
-        .map(|policy| check(policy, options.kubernetes, required, &cases, tell))
+        .map(|policy| check(policy, options.tried.kubernetes, required, &cases, tell))
         .collect::<Result<_, _>>()
         .map_err(|error| cannot(&error.to_string()))
 }
