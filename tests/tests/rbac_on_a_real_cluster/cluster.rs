@@ -89,13 +89,25 @@ impl Cluster {
         namespace
     }
 
+    /// A pod with volumes of each kind that a debug container or a copy takes over.
     pub(crate) fn pod(&self, name: &str) -> Value {
         json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name }, "spec": {
             "automountServiceAccountToken": false,
             "terminationGracePeriodSeconds": 0,
             "securityContext": { "runAsUser": 10001, "runAsGroup": 10001 },
             "containers": [{ "name": "app", "image": self.app_image,
-                             "imagePullPolicy": "IfNotPresent" }] } })
+                             "imagePullPolicy": "IfNotPresent", "volumeMounts": [
+                { "name": "data", "mountPath": "/data" },
+                { "name": "settings", "mountPath": "/settings" },
+                { "name": "secret", "mountPath": "/secret" },
+                { "name": "labels", "mountPath": "/labels" } ] }],
+            "volumes": [
+                { "name": "data", "emptyDir": {} },
+                { "name": "settings", "configMap": { "name": "settings", "optional": true } },
+                { "name": "secret", "secret": { "secretName": "secret", "optional": true } },
+                { "name": "labels", "downwardAPI": { "items": [
+                    { "path": "labels", "fieldRef": { "fieldPath": "metadata.labels" } }] } },
+            ] } })
     }
 
     pub(crate) fn debug_container(&self) -> Value {

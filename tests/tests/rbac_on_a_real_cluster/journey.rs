@@ -1,7 +1,7 @@
 //! Every call that opening and ending make, by the sidecar's own adapter, step by step.
 //!
 //! Invariant: a step that the cluster refuses, or whose answer lacks what the session needs of it,
-//! ends the journey with its name.
+//! ends the journey with its name. What is made has the app's volumes, as a session's has.
 
 use super::cluster::until;
 use super::*;
@@ -10,6 +10,7 @@ use breakglass::ports::cluster::{Cluster as Port, Deleted, PodRef};
 use decisions::copy_pod::{CopySpec, copy_pod};
 use decisions::debug_container::{DebugSpec, DebugUser, debug_container};
 use decisions::grant::{GrantSpec, Sanction, Subject, grant};
+use decisions::mounts::volume_mounts;
 use decisions::names;
 use decisions::pod::PodFacts;
 use decisions::session::{Mode, SessionId, UserRef};
@@ -67,13 +68,15 @@ impl<'a> Journey<'a> {
             port.annotate_process_access(&pod, Some(&self.id)).await,
         )?;
         let facts = facts(&found);
+        let mounts = volume_mounts(&facts, "app").mounts;
+        sees_all(mounts.iter().map(|mount| &*mount.name));
         let container = debug_container(&DebugSpec {
             id: &self.id,
             image: self.image,
             pod: &facts,
             container: "app",
             process_access: true,
-            mounts: &[],
+            mounts: &mounts,
             deadline_seconds: 600,
             user: DebugUser::default(),
         });
@@ -124,6 +127,11 @@ impl<'a> Journey<'a> {
             claims: &BTreeMap::new(),
         });
         let copy = copy.expect("a copy").manifest;
+        let debug = names::debug_container_name(&self.id);
+        let containers = copy["spec"]["containers"].as_array().into_iter().flatten();
+        let debug = containers.filter(|container| container["name"] == debug);
+        let mounts = debug.flat_map(|one| one["volumeMounts"].as_array().into_iter().flatten());
+        sees_all(mounts.filter_map(|mount| mount["name"].as_str()));
         let port = &self.port;
         let made = at("make the copy", port.create_copy_pod(&self.id, &copy).await)?;
         let again = port.create_copy_pod(&self.id, &copy).await;
@@ -206,6 +214,14 @@ impl<'a> Journey<'a> {
         }
         so("look for the grants", found.len() == 1, "not one")
     }
+}
+
+/// The builders were given an app with volumes, and took them over.
+#[track_caller]
+fn sees_all<'m>(mounts: impl Iterator<Item = &'m str>) {
+    let mut mounts: Vec<_> = mounts.collect();
+    mounts.sort_unstable();
+    assert_eq!(mounts, ["data", "labels", "secret", "settings"]);
 }
 
 fn facts(pod: &Value) -> PodFacts {
