@@ -1,13 +1,17 @@
 //! The rendered fence against the live one, in words (P-2, P-4a).
 //!
-//! Invariant: pure. What a cluster has is given; what is wanted is what `render` writes. Native
-//! objects must be equal field by field; of Kyverno's own objects, which its defaults fill up,
-//! every field that was rendered must be as it was.
+//! Invariant: pure. What a cluster has is given; what is wanted is what `render` writes. Every
+//! object must be equal field by field: a field that only one of the two has is a difference,
+//! unless it says no more than its absence (`defaults`). Of labels and annotations (`metadata`)
+//! what is rendered must be there, and none that undoes it.
 
 use crate::template::Rendered;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+
+mod defaults;
+mod metadata;
 
 /// What an API server is asked for.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -121,10 +125,10 @@ pub fn differences(
         match live.get(key) {
             None => said.push(missing(key)),
             Some(found) => {
-                let exact = key.api_version == NATIVE || key.api_version.starts_with("rbac.");
                 let mut paths = Vec::new();
-                compare(&mut paths, "", &content(object), &content(found), exact);
+                compare(&mut paths, "", &content(object), &content(found), &key.kind);
                 said.extend(paths.into_iter().map(|path| in_words(key, found, &path)));
+                said.extend(metadata::differences(key, object, found));
             }
         }
     }
@@ -163,7 +167,7 @@ fn in_words(key: &ObjectKey, found: &Value, path: &str) -> String {
     }
 }
 
-/// What of an object says something: not who made it, nor what became of it.
+/// What of an object says something by itself: not who made it, nor what became of it.
 fn content(object: &Value) -> Value {
     let Value::Object(map) = object else {
         return Value::Null;
@@ -190,14 +194,11 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// Notes the paths at which the two differ; `exact` also those that only the live one has.
-fn compare(paths: &mut Vec<String>, at: &str, wanted: &Value, found: &Value, exact: bool) {
+/// Notes the paths at which the two differ.
+fn compare(paths: &mut Vec<String>, at: &str, wanted: &Value, found: &Value, kind: &str) {
     match (wanted, found) {
         (Value::Object(ours), Value::Object(theirs)) => {
-            let fields: BTreeSet<&String> = match exact {
-                true => ours.keys().chain(theirs.keys()).collect(),
-                false => ours.keys().collect(),
-            };
+            let fields: BTreeSet<&String> = ours.keys().chain(theirs.keys()).collect();
             for field in fields {
                 let below = if at.is_empty() {
                     field.clone()
@@ -207,14 +208,18 @@ fn compare(paths: &mut Vec<String>, at: &str, wanted: &Value, found: &Value, exa
                 let of = |map: &serde_json::Map<String, Value>| {
                     map.get(field).cloned().unwrap_or_default()
                 };
-                compare(paths, &below, &of(ours), &of(theirs), exact);
+                compare(paths, &below, &of(ours), &of(theirs), kind);
             }
         }
         (Value::Array(ours), Value::Array(theirs)) if ours.len() == theirs.len() => {
             for (position, (ours, theirs)) in ours.iter().zip(theirs).enumerate() {
-                compare(paths, &format!("{at}[{position}]"), ours, theirs, exact);
+                compare(paths, &format!("{at}[{position}]"), ours, theirs, kind);
             }
         }
+        // An object that only one of them has may hold nothing but defaults.
+        (Value::Null, Value::Object(_)) => compare(paths, at, &json!({}), found, kind),
+        (Value::Object(_), Value::Null) => compare(paths, at, wanted, &json!({}), kind),
+        (Value::Null, said) | (said, Value::Null) if defaults::adds_nothing(kind, at, said) => {}
         _ if is_empty(wanted) && is_empty(found) => {}
         _ if wanted == found => {}
         _ => paths.push(at.to_owned()),

@@ -45,6 +45,9 @@ fn check(tier: Tier, name: &str, kind: &str, change: impl FnOnce(&mut Value), to
 }
 
 const DELETE: &str = "tower-breakglass-pod-delete";
+const IMAGE: &str = "tower-breakglass-debug-image";
+const IMAGES: &str = "ImageValidatingPolicy";
+const CLEANUP: &str = "breakglass-kyverno-cleanup";
 
 #[test]
 fn what_is_as_rendered_is_not_told() {
@@ -66,8 +69,129 @@ fn what_an_api_server_adds_is_not_told() {
         },
         &[],
     );
-    let kyverno = |live: &mut Value| live["spec"]["evaluation"]["mode"] = json!("Kubernetes");
+    let kyverno = |live: &mut Value| {
+        live["metadata"]["labels"]["app.kubernetes.io/instance"] = json!("anybody's");
+        live["metadata"]["annotations"]["kubectl.kubernetes.io/restartedAt"] = json!("now");
+        live["spec"]["evaluation"]["mode"] = json!("Kubernetes");
+        live["spec"]["evaluation"]["admission"] = json!({ "enabled": true });
+        live["spec"]["matchConstraints"]["excludeResourceRules"] = json!([]);
+    };
     check(Tier::Ground, DELETE, KYVERNO, kyverno, &[]);
+    let kyverno = |live: &mut Value| {
+        let ctlog = &mut live["spec"]["attestors"][0]["cosign"]["ctlog"];
+        ctlog["insecureIgnoreTlog"] = json!(false);
+        ctlog["insecureIgnoreSCT"] = json!(false);
+        live["spec"]["matchConstraints"]["namespaceSelector"] = json!({});
+        live["spec"]["credentials"] = json!({ "allowInsecureRegistry": false });
+    };
+    check(Tier::Flight, IMAGE, IMAGES, kyverno, &[]);
+}
+
+/// Each of these lets through, or has Kyverno look at fewer requests; none of them is a field that
+/// is rendered.
+#[test]
+fn a_field_that_only_the_live_policy_of_kyvernos_has_is_told() {
+    let some = json!({ "matchLabels": { "a": "b" } });
+    let all = json!([{ "apiGroups": ["*"], "resources": ["*"] }]);
+    for (field, value) in [
+        ("attestors/0/cosign/ctlog/insecureIgnoreTlog", json!(true)),
+        ("attestors/0/cosign/ctlog/insecureIgnoreSCT", json!(true)),
+        (
+            "attestors/0/cosign/keyless/identities/0/subjectRegExp",
+            json!(".*"),
+        ),
+        (
+            "attestors/0/cosign/keyless/identities/0/issuerRegExp",
+            json!(".*"),
+        ),
+        ("attestors/0/cosign/key", json!({ "data": "a key" })),
+        ("attestors/0/cosign/trustedRoot", json!({ "value": "{}" })),
+        ("attestors/0/notary", json!({ "certs": { "value": "a" } })),
+        ("credentials", json!({ "allowInsecureRegistry": true })),
+        ("evaluation/admission", json!({ "enabled": false })),
+        ("evaluation/mode", json!("JSON")),
+        ("matchConstraints/excludeResourceRules", all.clone()),
+        ("matchConstraints/namespaceSelector", some.clone()),
+        ("matchConstraints/objectSelector", some.clone()),
+        ("matchConstraints/matchPolicy", json!("Exact")),
+        (
+            "matchConstraints/resourceRules/0/resourceNames",
+            json!(["a"]),
+        ),
+        ("matchConstraints/resourceRules/0/scope", json!("Cluster")),
+        (
+            "images",
+            json!([{ "name": "containers", "expression": "[]" }]),
+        ),
+        (
+            "variables",
+            json!([{ "name": "images", "expression": "{}" }]),
+        ),
+        (
+            "matchConditions/1",
+            json!({ "name": "n", "expression": "false" }),
+        ),
+        ("whatever/comes", json!("later")),
+    ] {
+        let soften = |live: &mut Value| put(&mut live["spec"], field, value);
+        check(Tier::Flight, IMAGE, IMAGES, soften, &["not as rendered"]);
+    }
+    for (field, value) in [
+        ("evaluation/admission", json!({ "enabled": false })),
+        ("matchConstraints/excludeResourceRules", all),
+        ("auditAnnotations", json!([{ "key": "a" }])),
+    ] {
+        let soften = |live: &mut Value| put(&mut live["spec"], field, value);
+        check(Tier::Ground, DELETE, KYVERNO, soften, &["not as rendered"]);
+    }
+}
+
+/// Puts a value where this path is, made if it is not there.
+fn put(object: &mut Value, path: &str, value: Value) {
+    let mut place = object;
+    for step in path.split('/') {
+        if let Some(length) = place.as_array().map(Vec::len) {
+            let position: usize = step.parse().expect("a position");
+            let list = place.as_array_mut().expect("a list");
+            if position == length {
+                list.push(Value::Null);
+            }
+            place = &mut list[position];
+        } else {
+            place = &mut place[step];
+        }
+    }
+    *place = value;
+}
+
+#[test]
+fn a_rendered_label_that_is_gone_is_told() {
+    let unlabelled = |live: &mut Value| {
+        let labels = live["metadata"]["labels"].as_object_mut();
+        labels
+            .expect("labels")
+            .remove("rbac.kyverno.io/aggregate-to-cleanup-controller");
+    };
+    let told = &["that have lapsed stay"];
+    check(Tier::Flight, CLEANUP, "ClusterRole", unlabelled, told);
+    let off = |live: &mut Value| {
+        live["metadata"]["labels"]["rbac.kyverno.io/aggregate-to-cleanup-controller"] =
+            json!("false");
+    };
+    check(Tier::Flight, CLEANUP, "ClusterRole", off, told);
+    let bare = |live: &mut Value| live["metadata"]["annotations"] = Value::Null;
+    check(Tier::Ground, DELETE, KYVERNO, bare, &["sync-wave"]);
+}
+
+#[test]
+fn a_label_that_undoes_is_told_whoever_added_it() {
+    let aggregates = "rbac.authorization.k8s.io/aggregate-to-edit";
+    let aggregated = |live: &mut Value| live["metadata"]["labels"][aggregates] = json!("true");
+    let told = &["gets these rights too"];
+    check(Tier::Flight, CLEANUP, "ClusterRole", aggregated, told);
+    let lapsing =
+        |live: &mut Value| live["metadata"]["labels"]["cleanup.kyverno.io/ttl"] = json!("1m");
+    check(Tier::Flight, DELETE, POLICY, lapsing, &["Kyverno deletes"]);
 }
 
 #[test]
@@ -138,13 +262,7 @@ fn more_rights_than_rendered_are_told() {
             .expect("rules")
             .push(json!({ "verbs": ["*"] }));
     };
-    check(
-        Tier::Flight,
-        "breakglass-kyverno-cleanup",
-        "ClusterRole",
-        more,
-        &["`rules`"],
-    );
+    check(Tier::Flight, CLEANUP, "ClusterRole", more, &["`rules`"]);
 }
 
 #[test]

@@ -92,7 +92,7 @@ impl World {
                                        "kind": "ValidatingPolicy" }] } });
         let exceptions =
             format!("/apis/policies.kyverno.io/v1/namespaces/{namespace}/policyexceptions");
-        let mut known_bad = vec![
+        let known_bad = vec![
             (
                 Method::POST,
                 format!("{}?dryRun=All", bindings(&namespace)),
@@ -103,14 +103,15 @@ impl World {
             (Method::PATCH, format!("{pod}?dryRun=All"), label),
             (Method::POST, format!("{exceptions}?dryRun=All"), exception),
         ];
+        let exec = (Method::POST, format!("{pod}/exec?command=x"), Value::Null);
+        let mut known_bad: Vec<_> = known_bad.into_iter().map(|bad| (Actor::Backend, bad)).collect();
+        known_bad.push((Actor::Backend, exec.clone()));
         if tier == Tier::Flight {
-            known_bad.push((Method::POST, format!("{pod}/exec?command=x"), Value::Null));
+            known_bad.push((Actor::Developer, exec));
         }
-        for (method, path, body) in known_bad {
+        for (actor, (method, path, body)) in known_bad {
             self.until(&format!("{method} {path} is refused"), async || {
-                let (status, answer) = self
-                    .send(Actor::Backend, method.clone(), &path, &body)
-                    .await;
+                let (status, answer) = self.send(actor, method.clone(), &path, &body).await;
                 let message = answer["message"].as_str().unwrap_or_default();
                 status == 403
                     && message.contains("ValidatingAdmissionPolicy '")
@@ -139,7 +140,7 @@ impl World {
         // Kyverno's own first, or it makes the native ones again.
         for list in [
             VALIDATING_POLICIES.to_owned(),
-            format!("{KYVERNO}/imagevalidatingpolicies"),
+            IMAGE_POLICIES.to_owned(),
             format!("{NATIVE}/validatingadmissionpolicybindings"),
             format!("{NATIVE}/validatingadmissionpolicies"),
         ] {

@@ -6,7 +6,7 @@
 
 use super::*;
 use breakglass_tests::policy_cases::{Place, good_copy, good_grant};
-use world::{RIGHTS, VALIDATING_POLICIES, bindings};
+use world::{IMAGE_POLICIES, RIGHTS, VALIDATING_POLICIES, bindings};
 
 const TTL: &str = "cleanup.kyverno.io/ttl";
 
@@ -77,6 +77,70 @@ async fn p_10_every_case_on_ground() {
     world.take_away().await;
     assert!(says_nothing(&said), "{said:#?}");
     assert_none(&wrong, cases.len(), Tier::Ground);
+}
+
+/// What Kyverno's definitions fill in is no difference, and what somebody adds is one, although no
+/// rendered field has changed.
+#[tokio::test]
+async fn p_2_kyvernos_own_policies_are_as_rendered_and_softened_ones_are_told() {
+    let Some(world) = with_kyverno().await else {
+        return;
+    };
+    let world = world.furnished(&[]).await;
+    let rendering = ground(&world).await;
+    let applied = world.kubectl_apply(&[rendering.file("policy-60-debug-image.yaml")]);
+    let image = format!("{IMAGE_POLICIES}/tower-breakglass-debug-image");
+    let live = async || world.as_admin(Method::GET, &image, &Value::Null).await.1;
+    world
+        .until("Kyverno has taken the image policy", async || {
+            live().await["status"]["conditionStatus"].is_object()
+        })
+        .await;
+    let taken = live().await["spec"].clone();
+    let untouched = rendering.diff("real");
+    let mut unlogged = taken["attestors"].clone();
+    unlogged[0]["cosign"]["ctlog"]["insecureIgnoreTlog"] = json!(true);
+    let mut anybody = taken["attestors"].clone();
+    anybody[0]["cosign"]["keyless"]["identities"][0]["subjectRegExp"] = json!(".*");
+    let none = json!({ "matchLabels": { "no": "such" } });
+    let role = format!("{RIGHTS}/clusterroles/breakglass-kyverno-cleanup");
+    let label = "rbac.kyverno.io/aggregate-to-cleanup-controller";
+    let spec = |field: &str, value: Value| json!({ "spec": { field: value } });
+    let mut wrong = Vec::new();
+    for (path, change, told) in [
+        (&image, spec("attestors", unlogged), "insecureIgnoreTlog"),
+        (&image, spec("attestors", anybody), "subjectRegExp"),
+        (
+            &image,
+            spec("evaluation", json!({ "admission": { "enabled": false } })),
+            "spec.evaluation.admission.enabled",
+        ),
+        (
+            &image,
+            spec("matchConstraints", json!({ "objectSelector": none })),
+            "spec.matchConstraints.objectSelector",
+        ),
+        (
+            &role,
+            json!({ "metadata": { "labels": { label: null } } }),
+            label,
+        ),
+    ] {
+        world.change(path, &change).await;
+        let (status, said) = rendering.diff("real");
+        if status != 1 || said.len() != 1 || !said[0].contains(told) {
+            wrong.push(format!("{told}: {status} {said:#?}"));
+        }
+        // As it was, so that each is told alone.
+        world.remove(&image).await;
+        let files = ["policy-60-debug-image.yaml", "rbac-50-kyverno-cleanup.yaml"];
+        let again = world.kubectl_apply(&files.map(|name| rendering.file(name)));
+        assert!(again, "kubectl applies what is rendered");
+    }
+    world.take_away().await;
+    assert!(applied, "kubectl applies what is rendered");
+    assert_eq!(untouched.0, 0, "{untouched:#?}\n{taken:#}");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 /// The API server asks no policy about policies, so who has the right may change them. Kyverno,

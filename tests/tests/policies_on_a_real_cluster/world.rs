@@ -32,6 +32,7 @@ pub(crate) const NATIVE: &str = "/apis/admissionregistration.k8s.io/v1";
 pub(crate) const RIGHTS: &str = "/apis/rbac.authorization.k8s.io/v1";
 const KYVERNO: &str = "/apis/policies.kyverno.io/v1";
 pub(crate) const VALIDATING_POLICIES: &str = "/apis/policies.kyverno.io/v1/validatingpolicies";
+pub(crate) const IMAGE_POLICIES: &str = "/apis/policies.kyverno.io/v1/imagevalidatingpolicies";
 const WITHIN: Duration = Duration::from_secs(60);
 
 pub(crate) struct World {
