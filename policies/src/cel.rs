@@ -137,6 +137,16 @@ pub fn parse(source: &str) -> Result<Node, CompileError> {
     parse::parse(source)
 }
 
+/// Whether the API server of this release has what a text names and calls, as far as is known
+/// here; also what this engine cannot evaluate.
+///
+/// # Errors
+///
+/// Where it has not, or where the text is more than this engine reads (`engine_limit`).
+pub fn in_dialect(source: &str, version: KubernetesVersion) -> Result<(), CompileError> {
+    check::check(&parse(source)?, version, false)
+}
+
 /// An expression that can be evaluated. A copy shares its tree.
 #[derive(Debug, Clone)]
 pub struct Expression {
@@ -154,12 +164,27 @@ impl Expression {
     /// engine does not have.
     pub fn compile(source: &str, version: KubernetesVersion) -> Result<Self, CompileError> {
         let ast = parse(source)?;
-        check::check(&ast, version)?;
+        check::check(&ast, version, true)?;
         Ok(Self {
             source: source.into(),
             ast: Arc::new(ast),
             version,
         })
+    }
+
+    /// The same, if it reads no other variables of the policy than these: the API server declares
+    /// what stands before, and takes no expression that reads another.
+    ///
+    /// # Errors
+    ///
+    /// Where it reads another.
+    pub fn with_variables(self, declared: &[&str]) -> Result<Self, CompileError> {
+        let read = ast::variables_read(&self.ast);
+        let unknown = read.into_iter().find(|(name, _)| !declared.contains(name));
+        if let Some((name, at)) = unknown {
+            return Err(CompileError::new(format!("undefined field `{name}`"), at));
+        }
+        Ok(self)
     }
 
     /// The text.

@@ -286,6 +286,16 @@ impl Policy {
             .collect())
     }
 
+    /// The names of the variables, in the order in which each sees those before it; one without a
+    /// name has an empty one.
+    #[must_use]
+    pub fn declared_variables(&self) -> Vec<&str> {
+        let names = self.variables.iter().map(|one| one.name.as_ref());
+        names
+            .map(|name| name.map_or("", |name| name.value.as_str()))
+            .collect()
+    }
+
     /// Every expression that a request makes the API server evaluate, with what it is for.
     pub fn expressions(&self) -> impl Iterator<Item = (Role, &Spanned<String>)> {
         let conditions = self

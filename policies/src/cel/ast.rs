@@ -350,3 +350,30 @@ impl Node {
         }
     }
 }
+
+/// The policy's variables that a tree reads, `variables.x`, and where.
+#[must_use]
+pub fn variables_read(tree: &Node) -> Vec<(&str, Position)> {
+    let mut read = Vec::new();
+    note_variables(tree, false, &mut read);
+    read
+}
+
+/// `bound`: a macro around binds the name `variables` to something else.
+fn note_variables<'n>(node: &'n Node, bound: bool, read: &mut Vec<(&'n str, Position)>) {
+    if let Kind::Select { operand, field, .. } | Kind::Has { operand, field } = &node.kind
+        && !bound
+        && matches!(&operand.kind, Kind::Name(name) if name == "variables")
+    {
+        read.push((field, node.at));
+    }
+    let Kind::Macro(inner) = &node.kind else {
+        let all = node.children().into_iter();
+        return all.for_each(|child| note_variables(child, bound, read));
+    };
+    note_variables(&inner.range, bound, read);
+    let hides = inner.name == "variables" || inner.second.as_deref() == Some("variables");
+    for part in inner.condition.iter().chain([&inner.body]) {
+        note_variables(part, bound || hides, read);
+    }
+}

@@ -1,9 +1,11 @@
 //! Which functions and macros exist, how they are called, and from which Kubernetes on.
 //!
 //! Invariant: a function that is not in [`HERE`] cannot be compiled. One that Kubernetes has and
-//! this engine has not stands in [`ELSEWHERE`], so that the refusal can say so. The versions are
-//! those from which an expression with the function can be *written*: the API server compiles a
-//! new one by the library of the release before.
+//! this engine has not, called so and with so many arguments, stands in [`ELSEWHERE`], so that the
+//! refusal is the engine's and not the API server's. Both together are what the API server
+//! declares (`tests/library.txt`). The versions are those from which an expression with the
+//! function can be *written*: the API server compiles a new one by the library of the release
+//! before.
 
 use super::KubernetesVersion;
 
@@ -115,24 +117,24 @@ pub(super) const HERE: &[Function] = &[
     member("value", 0),
     member("or", 1),
     member("orValue", 1),
-    // Times.
-    member("getFullYear", 0),
-    member("getMonth", 0),
-    member("getDate", 0),
-    member("getDayOfMonth", 0),
-    member("getDayOfWeek", 0),
-    member("getDayOfYear", 0),
-    member("getHours", 0),
-    member("getMinutes", 0),
-    member("getSeconds", 0),
-    member("getMilliseconds", 0),
+    // Times; of a timestamp also in a time zone.
+    between("getFullYear", 0, 1),
+    between("getMonth", 0, 1),
+    between("getDate", 0, 1),
+    between("getDayOfMonth", 0, 1),
+    between("getDayOfWeek", 0, 1),
+    between("getDayOfYear", 0, 1),
+    between("getHours", 0, 1),
+    between("getMinutes", 0, 1),
+    between("getSeconds", 0, 1),
+    between("getMilliseconds", 0, 1),
     // Quantities.
     global("quantity", 1),
     global("isQuantity", 1),
     member("isInteger", 0),
     member("asInteger", 0),
     member("asApproximateFloat", 0),
-    member("sign", 0),
+    global("sign", 1),
     member("add", 1),
     member("sub", 1),
     member("isLessThan", 1),
@@ -179,49 +181,60 @@ pub(super) const HERE: &[Function] = &[
 ];
 
 /// What Kubernetes has, or has in some release, and this engine has not.
-pub(super) const ELSEWHERE: &[&str] = &[
-    "fieldSelector",
-    "labelSelector",
-    "semver",
-    "isSemver",
-    "major",
-    "minor",
-    "patch",
-    "sortBy",
-    "range",
-    "first",
-    "last",
-    "validate",
-    "named",
-    "unwrap",
-    "unwrapOpt",
-    "dns1123Label",
-    "dns1123Subdomain",
-    "dns1035Label",
-    "qualifiedName",
-    "dns1123LabelPrefix",
-    "dns1123SubdomainPrefix",
-    "dns1035LabelPrefix",
-    "labelValue",
-    "uri",
-    "uuid",
-    "byte",
-    "date",
-    "datetime",
+pub(super) const ELSEWHERE: &[Function] = &[
+    entry("fieldSelector", Style::Member, (1, 1), 32),
+    entry("labelSelector", Style::Member, (1, 1), 32),
+    entry("semver", Style::Global, (1, 2), 34),
+    entry("isSemver", Style::Global, (1, 2), 34),
+    entry("major", Style::Member, (0, 0), 34),
+    entry("minor", Style::Member, (0, 0), 34),
+    entry("patch", Style::Member, (0, 0), 34),
+    entry("sortBy", Style::Member, (2, 2), 35),
+    of("lists", "range", 1, 35),
+    member("first", 0),
+    member("last", 0),
+    of("optional", "unwrap", 1, 29),
+    member("unwrapOpt", 0),
+    entry("validate", Style::Member, (1, 1), 32),
+    of("format", "named", 1, 32),
+    of("format", "dns1123Label", 0, 32),
+    of("format", "dns1123Subdomain", 0, 32),
+    of("format", "dns1035Label", 0, 32),
+    of("format", "qualifiedName", 0, 32),
+    of("format", "dns1123LabelPrefix", 0, 32),
+    of("format", "dns1123SubdomainPrefix", 0, 32),
+    of("format", "dns1035LabelPrefix", 0, 32),
+    of("format", "labelValue", 0, 32),
+    of("format", "uri", 0, 32),
+    of("format", "uuid", 0, 32),
+    of("format", "byte", 0, 32),
+    of("format", "date", 0, 32),
+    of("format", "datetime", 0, 32),
 ];
 
+/// The last release whose functions are all listed here; what a later one has besides is not known.
+pub(super) const LISTED_UNTIL: u32 = 36;
+
 /// The names before a dot that are no variables.
-pub(super) const SPACES: &[&str] = &["sets", "optional", "strings", "ip", "format"];
+pub(super) const SPACES: &[&str] = &["sets", "optional", "strings", "ip", "format", "lists"];
 
 /// The macros with two names can be written from here on.
 pub(super) const TWO_NAMES_SINCE: u32 = 33;
 /// `.?`, `[?]` and what goes with them can be written from here on.
 pub(super) const OPTIONALS_SINCE: u32 = 29;
 
-/// The functions of a name and style.
-pub(super) fn find(name: &str, style: Style) -> Option<&'static Function> {
-    HERE.iter()
-        .find(|function| function.name == name && function.style == style)
+/// The function of a name and style that takes so many arguments, and whether it is here.
+pub(super) fn find(
+    name: &str,
+    style: Style,
+    arguments: usize,
+) -> Option<(&'static Function, bool)> {
+    let is = |function: &&Function| {
+        let (fewest, most) = function.arguments;
+        function.name == name && function.style == style && (fewest..=most).contains(&arguments)
+    };
+    let here = HERE.iter().find(is).map(|function| (function, true));
+    here.or_else(|| ELSEWHERE.iter().find(is).map(|function| (function, false)))
 }
 
 impl Function {

@@ -49,10 +49,16 @@ const REQUEST_FIELDS: &[&str] = &[
     "options",
 ];
 
-/// Checks a tree.
-pub(super) fn check(node: &Node, version: KubernetesVersion) -> Result<(), CompileError> {
+/// Checks a tree that is to be evaluated here, or one (`!evaluates`) that only the API server is
+/// to take.
+pub(super) fn check(
+    node: &Node,
+    version: KubernetesVersion,
+    evaluates: bool,
+) -> Result<(), CompileError> {
     Check {
         version,
+        evaluates,
         bound: Vec::new(),
     }
     .node(node)
@@ -60,6 +66,7 @@ pub(super) fn check(node: &Node, version: KubernetesVersion) -> Result<(), Compi
 
 struct Check<'a> {
     version: KubernetesVersion,
+    evaluates: bool,
     /// The names that the macros around bind.
     bound: Vec<&'a str>,
 }
@@ -165,27 +172,45 @@ impl<'a> Check<'a> {
             None => Style::Global,
             Some(target) => self.space(target).map_or(Style::Member, Style::Of),
         };
-        let Some(function) = catalogue::find(name, style) else {
-            return Err(unknown(name, style, at));
+        let Some((function, here)) = catalogue::find(name, style, arguments.len()) else {
+            return Err(self.unknown(name, style, arguments.len(), at));
         };
-        let (fewest, most) = function.arguments;
-        if arguments.len() < fewest || arguments.len() > most {
-            let given = arguments.len();
-            return Err(CompileError::new(
-                format!("found no matching overload for `{name}` with {given} arguments"),
-                at,
-            ));
-        }
         if !function.is_in(self.version) {
             return Err(self.too_new(&format!("`{name}`"), function.since, at));
+        }
+        if !here && self.evaluates {
+            let message = format!("`{name}` is not supported by this engine");
+            return Err(CompileError::limit(message, at));
         }
         literal_regex(function, arguments)?;
         if style == Style::Member {
             target.map_or(Ok(()), |target| self.node(target))?;
         }
+        if !here && name == "sortBy" {
+            return Ok(()); // a macro whose name this check does not bind
+        }
         arguments
             .iter()
             .try_for_each(|argument| self.node(argument))
+    }
+
+    /// What the API server has not either, as far as its functions are listed.
+    fn unknown(&self, name: &str, style: Style, given: usize, at: Position) -> CompileError {
+        if self.version.minor() > catalogue::LISTED_UNTIL {
+            let until = catalogue::LISTED_UNTIL;
+            let message =
+                format!("`{name}`, called so, is no function of Kubernetes up to 1.{until}");
+            return CompileError::limit(message, at);
+        }
+        let all = || catalogue::HERE.iter().chain(catalogue::ELSEWHERE);
+        let message = if all().any(|known| known.name == name && known.style == style) {
+            format!("found no matching overload for `{name}` with {given} arguments")
+        } else if all().any(|known| known.name == name) {
+            format!("found no matching overload for `{name}`")
+        } else {
+            format!("undeclared reference to `{name}`")
+        };
+        CompileError::new(message, at)
     }
 
     /// The name space that a target names, unless a macro has bound the name.
@@ -215,21 +240,6 @@ impl<'a> Check<'a> {
 
 fn undeclared(name: &str, at: Position) -> CompileError {
     CompileError::new(format!("undeclared reference to `{name}`"), at)
-}
-
-fn unknown(name: &str, style: Style, at: Position) -> CompileError {
-    let elsewhere = catalogue::ELSEWHERE.contains(&name) || style == Style::Of("format");
-    let message = if elsewhere {
-        format!("`{name}` is not supported by this engine")
-    } else if catalogue::HERE.iter().any(|function| function.name == name) {
-        format!("found no matching overload for `{name}`")
-    } else {
-        format!("undeclared reference to `{name}`")
-    };
-    if elsewhere {
-        return CompileError::limit(message, at);
-    }
-    CompileError::new(message, at)
 }
 
 /// The API server refuses a bad pattern when a policy is written, if it is written out.

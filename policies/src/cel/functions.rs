@@ -15,6 +15,7 @@ mod url;
 
 use super::evaluate::{Evaluated, Evaluator};
 use super::{EvalError, Value, regex};
+use jiff::tz::TimeZone;
 use std::collections::HashMap;
 
 /// What compiling a pattern costs, in steps, where it is not written out.
@@ -59,6 +60,7 @@ pub(super) fn global(name: &str, values: &[Value], on: &mut Evaluator<'_>) -> Ev
         ("matches", [Value::String(text), Value::String(pattern)]) => {
             strings::matches(text, pattern, on)
         }
+        ("sign", [Value::Quantity(quantity)]) => Ok(quantity::sign(*quantity)),
         ("quantity", [Value::String(text)]) => quantity::parse(text).map(Value::Quantity),
         ("isQuantity", [Value::String(text)]) => Ok(Value::Bool(quantity::parse(text).is_ok())),
         ("url", [Value::String(text)]) => url::parse(text, on.budget),
@@ -83,7 +85,10 @@ pub(super) fn member(name: &str, values: &[Value], on: &mut Evaluator<'_>) -> Ev
         [value, _] if name == "orValue" && on.version.minor() < 37 => Ok(value.clone()),
         [Value::String(text), rest @ ..] => strings::member(name, text, rest, on),
         [Value::List(elements), rest @ ..] => lists::member(name, elements, rest, on.budget),
-        [Value::Timestamp(at)] => time::of_timestamp(name, *at),
+        [Value::Timestamp(at)] => time::of_timestamp(name, *at, TimeZone::UTC),
+        [Value::Timestamp(at), Value::String(zone)] => {
+            time::of_timestamp(name, *at, time::zone(zone)?)
+        }
         [Value::Duration(nanoseconds)] => time::of_duration(name, *nanoseconds),
         [Value::Quantity(quantity), rest @ ..] => quantity::member(name, *quantity, rest),
         [Value::Url(url)] => url::member(name, url),

@@ -1,6 +1,7 @@
 //! What the engine promises, by tables; the hostile inputs and the differential test are beside.
 
 mod hostile;
+mod library;
 mod oracle;
 mod table;
 mod table_functions;

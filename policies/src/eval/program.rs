@@ -97,16 +97,27 @@ impl Program {
         if policy.param_kind.is_some() {
             return Err(ProgramError::Params(name));
         }
-        let compile = |text: &Spanned<String>| Expression::compile(&text.value, version);
-        let named = |all: &[crate::model::Named]| -> Vec<Named> {
+        let declared = policy.declared_variables();
+        // A variable sees those before it, everything else sees all.
+        let within = |text: &Spanned<String>, declared: &[&str]| {
+            Expression::compile(&text.value, version)
+                .and_then(|expression| expression.with_variables(declared))
+        };
+        let compile = |text: &Spanned<String>| within(text, &declared);
+        let named = |all: &[crate::model::Named], seen: &dyn Fn(usize) -> usize| -> Vec<Named> {
             all.iter()
-                .map(|one| Named {
+                .enumerate()
+                .map(|(at, one)| Named {
                     name: text(one.name.as_ref()),
                     source: one.expression.value.clone(),
-                    compiled: compile(&one.expression),
+                    compiled: within(
+                        &one.expression,
+                        declared.get(..seen(at)).unwrap_or(&declared),
+                    ),
                 })
                 .collect()
         };
+        let all = |_| declared.len();
         let ignores = policy
             .failure_policy
             .as_ref()
@@ -120,8 +131,8 @@ impl Program {
             },
             fails_closed: kyverno || !ignores,
             matcher: Matcher::new(policy.match_constraints.as_ref()),
-            conditions: named(&policy.match_conditions),
-            variables: named(&policy.variables),
+            conditions: named(&policy.match_conditions, &all),
+            variables: named(&policy.variables, &|at| at),
             validations: policy
                 .validations
                 .iter()
@@ -136,7 +147,7 @@ impl Program {
                         .map_or_else(|| "Invalid".to_owned(), |text| text.value.clone()),
                 })
                 .collect(),
-            annotations: named(&policy.audit_annotations),
+            annotations: named(&policy.audit_annotations, &all),
             reads_namespace: false,
             own_actions: kyverno.then(|| policy.validation_actions.as_deref().is_some_and(denies)),
         };

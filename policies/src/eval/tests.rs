@@ -4,6 +4,7 @@ use super::*;
 use crate::model::Policy;
 use serde_json::{Value, json};
 
+mod dialect;
 mod requests;
 
 const HEAD: &str = "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicy\n\

@@ -1,10 +1,10 @@
 //! Parsing a policy's expressions; and L4, L9 and L10: names and functions that are not there.
 
 use super::{Findings, Rule, Severity};
-use crate::cel::ast::{Binary, Kind, Literal, MacroKind, Node, Unary};
-use crate::cel::{Expression, KubernetesVersion, parse as parse_cel};
+use crate::cel::ast::{Binary, Kind, Literal, MacroKind, Node, Unary, variables_read};
+use crate::cel::{KubernetesVersion, in_dialect, parse as parse_cel};
 use crate::model::{Policy, PolicyKind, Role};
-use crate::source::Spanned;
+use crate::source::{Position, Spanned};
 use std::collections::HashMap;
 
 /// The trees of a policy's expressions, found by the expression's place.
@@ -40,11 +40,15 @@ pub(super) fn parse<'a>(
                 trees.insert(std::ptr::from_ref(text), tree);
                 // Kyverno's engine has functions of its own.
                 if !is_kyverno(policy) {
-                    dialect(policy, text, kubernetes, findings);
+                    dialect(text, kubernetes, findings);
                 }
             }
             Err(error) => {
                 let at = text.place_of(error.at.line, error.at.column);
+                if error.engine_limit {
+                    not_judged(at, &error.message, findings);
+                    continue;
+                }
                 let what = format!("this is no CEL: {}", error.message);
                 let fix = "correct the expression; until then it is an error each time";
                 findings.add(Rule::Dialect, Severity::Error, at, what, fix);
@@ -61,15 +65,14 @@ fn is_kyverno(policy: &Policy) -> bool {
     )
 }
 
-fn dialect(
-    policy: &Policy,
-    text: &Spanned<String>,
-    kubernetes: KubernetesVersion,
-    findings: &mut Findings<'_>,
-) {
-    let Err(error) = Expression::compile(&text.value, kubernetes) else {
+fn dialect(text: &Spanned<String>, kubernetes: KubernetesVersion, findings: &mut Findings<'_>) {
+    let Err(error) = in_dialect(&text.value, kubernetes) else {
         return;
     };
+    let at = text.place_of(error.at.line, error.at.column);
+    if error.engine_limit {
+        return not_judged(at, &error.message, findings);
+    }
     // L4 and L9 say it better.
     let known = ["params", "variables", "namespaceObject"];
     if known
@@ -78,11 +81,9 @@ fn dialect(
     {
         return;
     }
-    let _ = policy;
-    let at = text.place_of(error.at.line, error.at.column);
     let later = (kubernetes.minor() + 1..=KubernetesVersion::NEWEST.minor())
         .filter_map(KubernetesVersion::new)
-        .find(|version| Expression::compile(&text.value, *version).is_ok());
+        .find(|version| in_dialect(&text.value, *version).is_ok());
     let (what, fix) = match later {
         Some(version) => (
             format!("{} (Kubernetes {kubernetes})", error.message),
@@ -96,7 +97,50 @@ fn dialect(
     findings.add(Rule::Dialect, Severity::Error, at, what, fix);
 }
 
+/// What is more than this engine reads, and may well be what the API server takes.
+fn not_judged(at: Position, why: &str, findings: &mut Findings<'_>) {
+    let what = format!("not judged: {why}");
+    let fix = "ask an API server of the release, which may take it";
+    findings.add(Rule::Dialect, Severity::Note, at, what, fix);
+}
+
+/// L10: variables that are not declared, or only further down.
+fn variables(policy: &Policy, trees: &Trees<'_>, findings: &mut Findings<'_>) {
+    if webhook(policy) {
+        return; // L4 says that it has none
+    }
+    let declared = policy.declared_variables();
+    let own = |text: &Spanned<String>| {
+        let mut all = policy.variables.iter();
+        all.position(|one| std::ptr::eq(&raw const one.expression, text))
+    };
+    for (_, text) in policy.expressions() {
+        let Some(tree) = trees.of(text) else { continue };
+        let seen = own(text).unwrap_or(declared.len());
+        let (before, after) = declared.split_at(seen);
+        for (name, at) in variables_read(tree) {
+            if before.contains(&name) {
+                continue;
+            }
+            let at = text.place_of(at.line, at.column);
+            let (what, fix) = if after.contains(&name) {
+                (
+                    format!("`variables.{name}` is read before it is declared"),
+                    "declare it further up",
+                )
+            } else {
+                (
+                    format!("`variables.{name}` is read, and no variable is called so"),
+                    "declare it, or correct the name",
+                )
+            };
+            findings.add(Rule::Dialect, Severity::Error, at, what, fix);
+        }
+    }
+}
+
 pub(super) fn judge(policy: &Policy, trees: &Trees<'_>, findings: &mut Findings<'_>) {
+    variables(policy, trees, findings);
     for (role, text) in policy.expressions() {
         let Some(tree) = trees.of(text) else { continue };
         let mut names = Vec::new();
@@ -141,12 +185,7 @@ fn webhook(policy: &Policy) -> bool {
 }
 
 /// L4: names that are not there while conditions are decided.
-fn condition_name(
-    policy: &Policy,
-    name: &str,
-    at: crate::source::Position,
-    findings: &mut Findings<'_>,
-) {
+fn condition_name(policy: &Policy, name: &str, at: Position, findings: &mut Findings<'_>) {
     let (severity, what, fix) = match name {
         "namespaceObject" => (
             Severity::Error,

@@ -3,6 +3,7 @@
 use super::*;
 use crate::model::Policy;
 
+mod dialect;
 mod formats;
 mod public;
 

@@ -91,6 +91,15 @@ fn exponent(suffix: &str) -> Option<i128> {
     })
 }
 
+/// Called as `sign(q)`: the API server declares no method, whatever its documentation writes.
+pub(super) fn sign(quantity: i128) -> Value {
+    Value::Int(match quantity.cmp(&0) {
+        Ordering::Less => -1,
+        Ordering::Equal => 0,
+        Ordering::Greater => 1,
+    })
+}
+
 pub(super) fn member(name: &str, quantity: i128, rest: &[Value]) -> Evaluated {
     let whole = (quantity % ONE == 0)
         .then(|| i64::try_from(quantity / ONE).ok())
@@ -106,11 +115,6 @@ pub(super) fn member(name: &str, quantity: i128, rest: &[Value]) -> Evaluated {
             reason = "approximate is what was asked for"
         )]
         ("asApproximateFloat", []) => Value::Double(quantity as f64 / ONE as f64),
-        ("sign", []) => Value::Int(match quantity.cmp(&0) {
-            Ordering::Less => -1,
-            Ordering::Equal => 0,
-            Ordering::Greater => 1,
-        }),
         ("add", [other]) => Value::Quantity(with(quantity, other, i128::checked_add)?),
         ("sub", [other]) => Value::Quantity(with(quantity, other, i128::checked_sub)?),
         ("isLessThan", [Value::Quantity(other)]) => Value::Bool(quantity < *other),

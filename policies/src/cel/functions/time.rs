@@ -1,11 +1,12 @@
-//! Durations and timestamps, both in UTC: a function with a time zone is not in the catalogue.
+//! Durations and timestamps. Time zones are UTC and fixed offsets: one with a name, whose clock
+//! somebody changes by law, is not supported.
 
 use super::convert::text_of;
 use crate::cel::error::short;
 use crate::cel::evaluate::Evaluated;
 use crate::cel::{EvalError, Value};
 use jiff::Timestamp;
-use jiff::tz::TimeZone;
+use jiff::tz::{Offset, TimeZone};
 
 /// Nanoseconds of the units that a duration's text may use.
 const UNITS: &[(&str, i128)] = &[
@@ -144,8 +145,35 @@ fn is_rfc3339(text: &str) -> bool {
     zone == "Z" || shape(zone, "+00:00") || shape(zone, "-00:00")
 }
 
-pub(super) fn of_timestamp(name: &str, at: Timestamp) -> Evaluated {
-    let at = at.to_zoned(TimeZone::UTC);
+/// A time zone as cel-go reads it: a name, or hours and minutes with a sign or without.
+pub(super) fn zone(text: &str) -> Result<TimeZone, EvalError> {
+    let Some((hours, minutes)) = text.split_once(':') else {
+        return match text {
+            "" | "UTC" => Ok(TimeZone::UTC),
+            name => Err(EvalError::Unsupported(format!(
+                "the time zone {:?}",
+                short(name)
+            ))),
+        };
+    };
+    let number = |text: &str| -> Result<i32, EvalError> {
+        text.parse()
+            .map_err(|_| invalid("a time zone's offset", text))
+    };
+    let (whole, rest) = (number(hours)?, number(minutes)?);
+    // Far more than any zone has; the library ends before Go does.
+    let far = |_| EvalError::Unsupported(format!("the time zone {:?}", short(text)));
+    let seconds = whole.checked_mul(3600).zip(rest.checked_mul(60));
+    let seconds = seconds.and_then(|(whole, rest)| match text.starts_with('-') {
+        true => whole.checked_sub(rest),
+        false => whole.checked_add(rest),
+    });
+    let offset = Offset::from_seconds(seconds.unwrap_or(i32::MAX)).map_err(far)?;
+    Ok(TimeZone::fixed(offset))
+}
+
+pub(super) fn of_timestamp(name: &str, at: Timestamp, zone: TimeZone) -> Evaluated {
+    let at = at.to_zoned(zone);
     let value = match name {
         "getFullYear" => i64::from(at.year()),
         "getMonth" => i64::from(at.month()) - 1,

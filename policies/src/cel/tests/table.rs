@@ -302,6 +302,7 @@ const VARIABLES_AND_THE_AUTHORIZER: &[(&str, &str)] = &[
         "authorizer.path('/healthz').check('get').errored()",
         "false",
     ),
+    ("authorizer.path('/healthz').check('get').error()", "\"\""),
     ("authorizer.path('')", "! path must not be empty"),
     ("authorizer.check('get')", "! no such overload"),
     (

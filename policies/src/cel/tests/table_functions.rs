@@ -205,6 +205,40 @@ const CONVERSIONS_AND_TIMES: &[(&str, &str)] = &[
         "2024",
     ),
     ("timestamp('2024-02-29T12:34:56.789Z').getMonth()", "1"),
+    ("timestamp('2024-02-29T12:34:56Z').getSeconds()", "56"),
+    ("timestamp('2024-02-29T12:34:56Z').getHours('UTC')", "12"),
+    ("timestamp('2024-02-29T12:34:56Z').getHours('')", "12"),
+    ("timestamp('2024-02-29T12:34:56Z').getHours('+02:00')", "14"),
+    (
+        "timestamp('2024-02-29T12:34:56Z').getMinutes('-00:30')",
+        "4",
+    ),
+    ("timestamp('2024-02-29T23:34:56Z').getMonth('01:00')", "2"),
+    (
+        "timestamp('2024-02-29T23:34:56Z').getDayOfYear('-12:00')",
+        "59",
+    ),
+    (
+        "timestamp('2024-02-29T12:34:56Z').getHours('America/New_York') == 3 || true",
+        "! the time zone \"America/New_York\" is not supported by this engine",
+    ),
+    (
+        "timestamp('2024-02-29T12:34:56Z').getHours('+99:00')",
+        "! the time zone \"+99:00\" is not supported by this engine",
+    ),
+    (
+        "timestamp('2024-02-29T12:34:56Z').getHours('a:b')",
+        "! type conversion error from 'string' to 'a time zone's offset': \"a\"",
+    ),
+    (
+        "timestamp('2024-02-29T12:34:56Z').getHours(1)",
+        "! no such overload",
+    ),
+    (
+        "timestamp('2024-02-29T12:34:56Z').getHours('UTC', 1)",
+        "!! found no matching overload for `getHours` with 2 arguments",
+    ),
+    ("duration('1h').getHours('UTC')", "! no such overload"),
     ("timestamp('2024-02-29T12:34:56.789Z').getDate()", "29"),
     (
         "timestamp('2024-02-29T12:34:56.789Z').getDayOfMonth()",
@@ -239,7 +273,11 @@ const QUANTITIES_AND_ADDRESSES: &[(&str, &str)] = &[
         "quantity('1').add(quantity('500m')).compareTo(quantity('1.5'))",
         "0",
     ),
-    ("quantity('1').sub(2).sign()", "-1"),
+    ("sign(quantity('1').sub(2))", "-1"),
+    (
+        "quantity('1').sign()",
+        "!! found no matching overload for `sign`",
+    ),
     ("quantity('2e3').asInteger()", "2000"),
     ("quantity('500m').isInteger()", "false"),
     (
@@ -263,6 +301,14 @@ const QUANTITIES_AND_ADDRESSES: &[(&str, &str)] = &[
     (
         "isIP('1.2.3') || isIP('::ffff:1.2.3.4') || isIP('01.2.3.4')",
         "false",
+    ),
+    (
+        "ip('0.0.0.0').isUnspecified() && ip('169.254.1.1').isLinkLocalUnicast()",
+        "true",
+    ),
+    (
+        "ip('224.0.0.1').isLinkLocalMulticast() && !ip('10.0.0.1').isLinkLocalMulticast()",
+        "true",
     ),
     (
         "ip('10.0.0.1').isGlobalUnicast() && !ip('255.255.255.255').isGlobalUnicast()",
@@ -293,6 +339,7 @@ const QUANTITIES_AND_ADDRESSES: &[(&str, &str)] = &[
         "isCIDR('10.0.0.0/33') || isCIDR('10.0.0.0/08') || isCIDR('10.0.0.0')",
         "false",
     ),
+    ("url('https://example.com/').getScheme()", "\"https\""),
     (
         "url('https://example.com:80/a/b?x=1&x=2').getHost()",
         "\"example.com:80\"",
