@@ -5,6 +5,10 @@
 //! unless it says no more than its absence (`defaults`). Of labels and annotations (`metadata`)
 //! what is rendered must be there, and none that undoes it.
 
+mod webhooks;
+
+pub use webhooks::not_asked;
+
 use crate::template::Rendered;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -226,11 +230,14 @@ fn compare(paths: &mut Vec<String>, at: &str, wanted: &Value, found: &Value, kin
     }
 }
 
+fn in_list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
 /// A PolicyException that names one of our policies, in words.
 fn excepted(exception: &Value) -> Option<String> {
     let names = |list: &str, field: &str| -> Vec<String> {
-        let items = exception["spec"][list].as_array().into_iter().flatten();
-        items
+        in_list(&exception["spec"][list])
             .filter_map(|item| Some(item[field].as_str()?.to_owned()))
             .collect()
     };

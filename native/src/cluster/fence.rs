@@ -22,6 +22,8 @@ const EXCEPTIONS: [&str; 5] = [
     "kyverno.io/v2beta1",
 ];
 
+const WEBHOOKS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+
 /// What the cluster has.
 #[derive(Debug, Default)]
 pub(crate) struct LiveFence {
@@ -29,6 +31,8 @@ pub(crate) struct LiveFence {
     pub(crate) objects: BTreeMap<ObjectKey, Value>,
     /// All of Kyverno's PolicyExceptions.
     pub(crate) exceptions: Vec<Value>,
+    /// All of the cluster's ValidatingWebhookConfigurations.
+    pub(crate) webhooks: Vec<Value>,
 }
 
 /// Why the fence could not be read.
@@ -45,7 +49,7 @@ pub(crate) enum FenceReadError {
     Cluster(#[from] ClusterError),
 }
 
-/// Reads the objects with these keys, and the exceptions.
+/// Reads the objects with these keys, the exceptions and the webhooks.
 ///
 /// # Errors
 /// [`FenceReadError`]; then nothing can be said about what is live.
@@ -69,6 +73,8 @@ pub(crate) async fn read(
     for api_version in EXCEPTIONS {
         exceptions(&caller, api_version, &mut live.exceptions).await?;
     }
+    let all = Request::new(WEBHOOKS);
+    list::each(&caller, &all, "", "webhooks", |one| live.webhooks.push(one)).await?;
     Ok(live)
 }
 

@@ -3,7 +3,7 @@ use crate::fence::{FenceConfig, GENERATED_PREFIX, Signing, render_fence};
 use crate::identity::{Identity, ServiceAccount};
 use decisions::session::Tier;
 
-fn fence(tier: Tier) -> BTreeMap<ObjectKey, Value> {
+pub(super) fn fence(tier: Tier) -> BTreeMap<ObjectKey, Value> {
     let config = FenceConfig {
         tier,
         installation: "tower".to_owned(),

@@ -4,6 +4,15 @@
 //! Runs where Kyverno does: `cargo xtask cluster kyverno up DIR`, for which its controllers have
 //! their own accounts' tokens. `BREAKGLASS_SKIP` may name `kyverno`.
 
+#[path = "real_kyverno/away.rs"]
+mod away;
+#[path = "real_kyverno/controllers.rs"]
+mod controllers;
+#[path = "real_kyverno/images.rs"]
+mod images;
+#[path = "real_kyverno/reports.rs"]
+mod reports;
+
 use super::*;
 use breakglass_tests::policy_cases::{Place, good_copy, good_grant};
 use world::{IMAGE_POLICIES, RIGHTS, VALIDATING_POLICIES, bindings};

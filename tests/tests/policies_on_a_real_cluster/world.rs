@@ -17,7 +17,7 @@ use policies::fence::{FenceConfig, Signing, render_fence};
 use policies::identity::{Identity, ServiceAccount};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -192,6 +192,10 @@ impl World {
             .as_str()
             .expect("a token")
             .to_owned();
+    }
+
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
     }
 
     pub(crate) fn admin_conf(&self) -> PathBuf {

@@ -9,7 +9,7 @@ use crate::cluster::config::{KubeconfigWay, Way};
 use crate::cluster::{ClusterConfig, fence};
 use crate::http::error::chain;
 use clap::Args;
-use policies::compare::{differences, wanted};
+use policies::compare::{differences, not_asked, wanted};
 use std::path::PathBuf;
 
 #[derive(Args)]
@@ -57,7 +57,8 @@ pub(super) async fn run(arguments: Diff) -> Result<(), Failure> {
         .map_err(|error| {
             Failure::Usage(format!("cannot say whether it differs: {}", chain(&error)))
         })?;
-    let said = differences(&wanted, &live.objects, &live.exceptions);
+    let mut said = differences(&wanted, &live.objects, &live.exceptions);
+    said.extend(not_asked(&wanted, &live.objects, &live.webhooks));
     if arguments.json {
         print(&serde_json::Value::from(said.clone()).to_string())?;
     } else if said.is_empty() {
