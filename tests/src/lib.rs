@@ -7,6 +7,7 @@ pub mod backstage;
 pub mod bench;
 pub mod browser;
 pub mod cli;
+pub mod object_store;
 pub mod pod;
 pub mod policy_cases;
 pub mod postgres;

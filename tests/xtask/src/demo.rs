@@ -99,6 +99,16 @@ fn typed(demo: &mut Command) -> Result<(), String> {
 /// The folder of Sigstore's programs, for those who start it.
 pub(crate) const SIGSTORE: &str = "BREAKGLASS_TEST_SIGSTORE";
 
+/// The folder of the object store's programs, for those who start it.
+pub(crate) const OBJECT_STORE: &str = "BREAKGLASS_TEST_OBJECT_STORE";
+
+/// Builds the tests' object store.
+pub(crate) fn object_store() -> Result<(), String> {
+    let parts = cluster::build_object_store().map_err(|error| chain(&error))?;
+    say(&format!("{OBJECT_STORE}={}", parts.display()));
+    Ok(())
+}
+
 /// Builds or runs the tests' Sigstore.
 pub(crate) fn sigstore(root: &Path, command: &SigstoreCommand) -> Result<(), String> {
     let parts = cluster::build_sigstore().map_err(|error| chain(&error))?;

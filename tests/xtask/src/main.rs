@@ -1,4 +1,5 @@
-//! The project's own commands: `cargo xtask test | demo | cluster | sigstore | bench | fuzz | bindings`.
+//! The project's own commands: `cargo xtask test | demo | cluster | sigstore | object-store |
+//! bench | fuzz | bindings`.
 //!
 //! Invariant: what is missing is installed or named, with the reason; a part that cannot run fails.
 
@@ -35,6 +36,9 @@ enum Command {
     /// A real Sigstore for tests
     #[command(subcommand)]
     Sigstore(demo::SigstoreCommand),
+    /// A real object store for tests
+    #[command(subcommand)]
+    ObjectStore(cluster::ObjectStoreCommand),
     /// Measures; see docs/benchmarks.md
     #[command(subcommand)]
     Bench(bench::BenchCommand),
@@ -73,6 +77,7 @@ fn main() -> ExitCode {
         Command::Demo(options) => demo::demo(&root, &options),
         Command::Cluster(command) => cluster::run(command).map_err(|error| run::chain(&error)),
         Command::Sigstore(command) => demo::sigstore(&root, &command),
+        Command::ObjectStore(cluster::ObjectStoreCommand::Build) => demo::object_store(),
         Command::Bench(command) => bench::bench(&root, &command),
         Command::Fuzz(options) => fuzz::fuzz(&root, &options),
         Command::Bindings { check, pack } => make_bindings(&root, check, pack.as_deref()),

@@ -41,7 +41,7 @@ struct Part {
     run: fn(&Path, &mut Count) -> Result<(), String>,
 }
 
-const PARTS: [Part; 14] = [
+const PARTS: [Part; 15] = [
     Part {
         name: "lint",
         fast: true,
@@ -67,7 +67,7 @@ const PARTS: [Part; 14] = [
         name: "hostile",
         fast: false,
         what: "files that mean harm, under the kernel's bounds",
-        needs: &[],
+        needs: &[Need::Programs],
         run: hostile,
     },
     Part {
@@ -126,6 +126,14 @@ const PARTS: [Part; 14] = [
         // Its database.
         needs: &[Need::NodePackages],
         run: real_sigstore,
+    },
+    Part {
+        name: "bucket",
+        fast: false,
+        what: "the bucket's job on a real object store",
+        // It renders the job by the operator's own command.
+        needs: &[Need::Programs],
+        run: real_bucket,
     },
     Part {
         name: "cluster",
@@ -300,7 +308,6 @@ fn tidy(root: &Path, count: &mut Count) -> Result<(), String> {
 }
 
 fn hostile(root: &Path, count: &mut Count) -> Result<(), String> {
-    demo::programs(root)?;
     integration(root, "hostile_files", count)
 }
 
@@ -360,6 +367,12 @@ fn real_sigstore(root: &Path, count: &mut Count) -> Result<(), String> {
     let parts = cluster::build_sigstore().map_err(|error| chain(&error))?;
     let mut test = integration_tests(root, &["log_on_sigstore"]);
     tests(test.env(demo::SIGSTORE, parts), count)
+}
+
+fn real_bucket(root: &Path, count: &mut Count) -> Result<(), String> {
+    let programs = cluster::build_object_store().map_err(|error| chain(&error))?;
+    let mut test = integration_tests(root, &["bucket_on_a_real_store"]);
+    tests(test.env(demo::OBJECT_STORE, programs), count)
 }
 
 /// On a cluster that is there for this alone.

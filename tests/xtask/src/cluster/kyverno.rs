@@ -8,7 +8,7 @@
 use std::fs;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -18,7 +18,7 @@ use super::claim::{Gate, Holder};
 use super::dir::ClusterDir;
 use super::error::ClusterError;
 use super::objects::{account_kubeconfig, apply, kubectl};
-use super::parts::{cache_dir, once, watched};
+use super::parts::{cache_dir, module, not_understood, once, watched};
 use super::process::{self, Part, ProcessId, must_run, output, running};
 use super::time::{step, wait_for};
 
@@ -112,7 +112,7 @@ fn build(cache: &Path) -> Result<PathBuf, ClusterError> {
 }
 
 fn compile(folder: &Path) -> Result<(), ClusterError> {
-    let source = module()?;
+    let source = module(MODULE, SUM)?;
     fs::create_dir_all(folder).map_err(ClusterError::io("create", folder))?;
     let mut go = Command::new("go");
     go.current_dir(&source).env("CGO_ENABLED", "0");
@@ -124,34 +124,6 @@ fn compile(folder: &Path) -> Result<(), ClusterError> {
     let text = fs::read(&manifests).map_err(ClusterError::io("read", &manifests))?;
     let kept = folder.join("manifests.yaml");
     fs::write(&kept, text).map_err(ClusterError::io("write", &kept))
-}
-
-/// The folder of the module's sources, downloaded where it is not there.
-fn module() -> Result<PathBuf, ClusterError> {
-    let mut go = Command::new("go");
-    // Away from the checkout: a module around the working directory would have its say.
-    go.args(["mod", "download", "-json", MODULE])
-        .current_dir(std::env::temp_dir())
-        .stdin(Stdio::null());
-    let said = output(go, None)?;
-    let said: Value =
-        serde_json::from_str(&said).map_err(|error| not_understood("`go mod download`", &error))?;
-    let found = said["Sum"].as_str().unwrap_or_default().to_owned();
-    if found != SUM {
-        return Err(ClusterError::OtherModule {
-            module: MODULE.to_owned(),
-            found,
-            wanted: SUM,
-        });
-    }
-    Ok(PathBuf::from(said["Dir"].as_str().unwrap_or_default()))
-}
-
-fn not_understood(what: &str, why: &dyn std::fmt::Display) -> ClusterError {
-    ClusterError::NotUnderstood {
-        what: what.to_owned(),
-        why: why.to_string(),
-    }
 }
 
 /// Runs Kyverno beside the cluster in `dir`, and waits until it takes policies.

@@ -8,9 +8,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use rustix::fs::{FlockOperation, flock};
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::error::ClusterError;
+use super::process::output;
 use super::time::{say, step};
 
 /// The Kubernetes version of the test cluster. Not newer: from 1.35 the kubelet wants cgroup v2
@@ -113,6 +115,36 @@ fn compile(binary: &Path) -> Result<(), ClusterError> {
         .arg(binary)
         .arg(".");
     watched(go, SOURCE)
+}
+
+/// The folder of a Go module's sources, downloaded where it is not there, and compared with `sum`,
+/// its checksum as Go writes it. Built in its own folder, it keeps its `replace` lines and its
+/// `go.sum`.
+pub(super) fn module(module: &str, sum: &'static str) -> Result<PathBuf, ClusterError> {
+    let mut go = Command::new("go");
+    // Away from the checkout: a module around the working directory would have its say.
+    go.args(["mod", "download", "-json", module])
+        .current_dir(std::env::temp_dir())
+        .stdin(Stdio::null());
+    let said = output(go, None)?;
+    let said: Value =
+        serde_json::from_str(&said).map_err(|error| not_understood("`go mod download`", &error))?;
+    let found = said["Sum"].as_str().unwrap_or_default().to_owned();
+    if found != sum {
+        return Err(ClusterError::OtherModule {
+            module: module.to_owned(),
+            found,
+            wanted: sum,
+        });
+    }
+    Ok(PathBuf::from(said["Dir"].as_str().unwrap_or_default()))
+}
+
+pub(super) fn not_understood(what: &str, why: &dyn std::fmt::Display) -> ClusterError {
+    ClusterError::NotUnderstood {
+        what: what.to_owned(),
+        why: why.to_string(),
+    }
 }
 
 /// Runs the compiler. Its own messages go to the terminal: they are the progress of these minutes.
