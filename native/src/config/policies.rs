@@ -24,8 +24,8 @@ pub struct PoliciesConfig {
     /// Kyverno's own service accounts, `namespace/name`.
     #[serde(default = "kyverno_accounts")]
     pub kyverno: Vec<String>,
-    /// Keys of annotations that a webhook of the clusters writes on every pod: a copy may have them.
-    /// None that gives a pod an identity, a network or a device.
+    /// Keys of annotations that a webhook of the clusters writes on every pod, so that a copy may
+    /// have them. None that gives a pod an identity, a network or a device.
     #[serde(default)]
     pub copy_annotations: Vec<String>,
     /// Who rolls the fence out, and so may make, change and delete its policies: user names as the

@@ -104,7 +104,10 @@ impl World {
             (Method::POST, format!("{exceptions}?dryRun=All"), exception),
         ];
         let exec = (Method::POST, format!("{pod}/exec?command=x"), Value::Null);
-        let mut known_bad: Vec<_> = known_bad.into_iter().map(|bad| (Actor::Backend, bad)).collect();
+        let mut known_bad: Vec<_> = known_bad
+            .into_iter()
+            .map(|bad| (Actor::Backend, bad))
+            .collect();
         known_bad.push((Actor::Backend, exec.clone()));
         if tier == Tier::Flight {
             known_bad.push((Actor::Developer, exec));

@@ -201,8 +201,8 @@ async fn an_attach_that_the_fence_refuses_is_not_sent() {
     let shell = world.fenced.attach(&world.pod, "app").await;
     refused(
         shell,
-        "tower-breakglass-no-exec",
-        "only to a session's debug container",
+        "tower-breakglass-attach",
+        "attaches to a session's debug container",
     );
     sent(
         world
