@@ -8,6 +8,7 @@
 //! `failurePolicy` is not copied and so is `Fail`. A policy without a binding is judged as if one
 //! denied, and the verdict says so.
 
+mod answers;
 mod cases;
 mod matching;
 mod program;

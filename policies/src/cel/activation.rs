@@ -52,8 +52,8 @@ pub struct Answer {
 
 /// Who answers for the authorizer.
 pub trait Authorizer {
-    /// Answers one question.
-    fn answer(&self, question: &Question) -> Answer;
+    /// Answers one question; nothing: it does not know, and then nothing can be said.
+    fn answer(&self, question: &Question) -> Option<Answer>;
 }
 
 struct Variable {
@@ -242,6 +242,6 @@ impl Activation {
 
     pub(super) fn answer(&self, question: &Question) -> Result<Answer, EvalError> {
         let authorizer = self.authorizer.as_ref().ok_or(EvalError::NoAuthorizer)?;
-        Ok(authorizer.answer(question))
+        authorizer.answer(question).ok_or(EvalError::NoAuthorizer)
     }
 }

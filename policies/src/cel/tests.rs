@@ -56,12 +56,12 @@ fn activation() -> Activation {
 struct OnlyPods;
 
 impl Authorizer for OnlyPods {
-    fn answer(&self, question: &Question) -> Answer {
-        Answer {
+    fn answer(&self, question: &Question) -> Option<Answer> {
+        Some(Answer {
             allowed: question.resource.as_deref() == Some("pods") && question.verb == "get",
             reason: format!("{}/{}", question.namespace, question.name),
             error: None,
-        }
+        })
     }
 }
 
@@ -180,7 +180,7 @@ fn a_variable_is_evaluated_once() {
 fn a_panic_of_the_engine_is_an_error() {
     struct Panics;
     impl Authorizer for Panics {
-        fn answer(&self, _: &Question) -> Answer {
+        fn answer(&self, _: &Question) -> Option<Answer> {
             panic!("on purpose");
         }
     }

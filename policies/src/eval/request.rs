@@ -3,8 +3,10 @@
 //! The short form is an object with `object` and `oldObject` (at least one), and, where they are
 //! not to be taken from these: `operation`, `kind`, `resource`, `subResource`, `name`,
 //! `namespace`, `userInfo`, `options`, `dryRun`. Beside either form, `namespaceObject` is the
-//! namespace that the request is in: a review does not carry it, the API server looks it up.
+//! namespace that the request is in: a review does not carry it, the API server looks it up. So
+//! is `authorizer`, what the authorizer answers ([`super::answers`]).
 
+use super::answers::Answers;
 use crate::cel::{Activation, InputError};
 use crate::source::{self, SourceError};
 use serde_json::{Map, Value, json};
@@ -28,6 +30,7 @@ const FIELDS: &[&str] = &[
     "dryRun",
     "options",
     "namespaceObject",
+    "authorizer",
 ];
 
 /// Why a file is no request.
@@ -52,6 +55,7 @@ pub struct Request {
     pub(super) object: Value,
     pub(super) old_object: Value,
     pub(super) namespace_object: Value,
+    pub(super) answers: Answers,
     /// What expressions see as `request`.
     request: Value,
 }
@@ -107,11 +111,14 @@ impl Request {
         let namespace = outer
             .get("namespaceObject")
             .or_else(|| inner.get("namespaceObject"));
+        let answers = outer.get("authorizer").or_else(|| inner.get("authorizer"));
+        let answers = answers.map_or(Ok(Answers::default()), Answers::from_json)?;
         let request = described(inner, &object, &old_object)?;
         Ok(Self {
             object,
             old_object,
             namespace_object: namespace.cloned().unwrap_or(Value::Null),
+            answers,
             request,
         })
     }

@@ -97,7 +97,7 @@ impl Run<'_> {
             activation.variables(variables.map(|one| (one.name.clone(), one.compiled.clone())));
         Ok(match &self.authorizer {
             Some(authorizer) => activation.authorizer(Rc::clone(authorizer)),
-            None => activation,
+            None => activation.authorizer(Rc::new(self.request.answers.clone())),
         })
     }
 

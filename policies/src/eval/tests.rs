@@ -4,6 +4,7 @@ use super::*;
 use crate::model::Policy;
 use serde_json::{Value, json};
 
+mod authorizer;
 mod dialect;
 mod requests;
 
