@@ -343,6 +343,25 @@ impl PoliciesConfig {
         })
     }
 
+    /// The Application has one name and one namespace (P-1). A cluster with another address than
+    /// its own Argo CD's is kept by an Argo CD elsewhere, the one that the section describes.
+    fn applications_collide(&self) -> Option<String> {
+        self.argo_cd.as_ref()?;
+        let clusters = self.clusters.iter();
+        let away = clusters.filter(|(_, fence)| fence.argo_cd_server != own_cluster());
+        let names: Vec<String> = away.map(|(name, _)| format!("`{name}`")).collect();
+        (names.len() > 1).then(|| {
+            format!(
+                "`policies.clusters` has an `argoCdServer` for {}: in one Argo CD their \
+                 Applications, all called `tower-breakglass`, would overwrite each other, and one \
+                 fence alone would be kept. Leave out `argoCdServer` where each cluster has an \
+                 Argo CD of its own, or leave out `policies.argoCd` and write the Applications \
+                 yourself, each under a name of its own",
+                names.join(" and ")
+            )
+        })
+    }
+
     /// What cannot work, each with its key. What is not `whole` lacks what was told already.
     pub(super) fn problems(&self, config: &Config, whole: bool) -> Vec<String> {
         let mut problems = Vec::new();
@@ -357,6 +376,7 @@ impl PoliciesConfig {
                 Err(error) => problems.push(error.to_string()),
             }
         }
+        problems.extend(self.applications_collide());
         let signing = &self.image_signing;
         match signing.glob.strip_suffix('*') {
             Some(beginning) if !beginning.is_empty() && !beginning.contains(['*', '?']) => {

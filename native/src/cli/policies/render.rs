@@ -10,6 +10,7 @@ use clap::Args;
 use policies::fence::render_fence;
 use policies::render::{Rendered, render_rbac};
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 #[derive(Args)]
@@ -24,6 +25,9 @@ pub(in crate::cli) struct Render {
     #[arg(long)]
     out: PathBuf,
 }
+
+/// Where rendered files are, below the folder that is named.
+const FOLDERS: [&str; 2] = ["", "argocd/"];
 
 /// How every rendered file begins; a file that begins otherwise is not ours to remove.
 const OURS: &str = "# Rendered by `breakglass policies render`.";
@@ -65,13 +69,29 @@ fn write(out: &Path, files: &[Rendered]) -> Result<Vec<String>, (PathBuf, std::i
         fs::write(&path, &file.text).map_err(at)?;
         said.push(format!("written  {}", file.file_name));
     }
-    for entry in fs::read_dir(out).map_err(|error| (out.to_owned(), error))? {
-        let path = entry.map_err(|error| (out.to_owned(), error))?.path();
-        let name = path
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
+    for folder in FOLDERS {
+        remove_old(out, folder, files, &mut said)?;
+    }
+    Ok(said)
+}
+
+/// Removes what an earlier rendering left in this folder below `out`.
+fn remove_old(
+    out: &Path,
+    folder: &str,
+    files: &[Rendered],
+    said: &mut Vec<String>,
+) -> Result<(), (PathBuf, std::io::Error)> {
+    let within = out.join(folder);
+    let at = |error| (within.clone(), error);
+    let entries = match fs::read_dir(&within) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        entries => entries.map_err(at)?,
+    };
+    for entry in entries {
+        let path = entry.map_err(at)?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let name = format!("{folder}{name}");
         let wanted = files.iter().any(|file| file.file_name == name);
         let is_ours = || fs::read_to_string(&path).is_ok_and(|text| text.starts_with(OURS));
         if !wanted && name.ends_with(".yaml") && is_ours() {
@@ -79,7 +99,7 @@ fn write(out: &Path, files: &[Rendered]) -> Result<Vec<String>, (PathBuf, std::i
             said.push(format!("removed  {name}"));
         }
     }
-    Ok(said)
+    Ok(())
 }
 
 #[cfg(test)]
@@ -126,5 +146,29 @@ mod tests {
             fs::read_to_string(at("argocd/b.yaml")).expect("a file"),
             both[1].text
         );
+    }
+
+    #[test]
+    fn the_application_goes_when_argo_cd_is_configured_no_longer() {
+        let out = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| out.path().join(name);
+        let both = [file("a.yaml", "1"), file("argocd/application.yaml", "2")];
+        write(out.path(), &both).expect("written");
+        fs::write(at("argocd/own.yaml"), "kind: Application\n").expect("written");
+        let said = write(out.path(), &both[..1]).expect("written");
+        assert_eq!(
+            said,
+            ["same     a.yaml", "removed  argocd/application.yaml"]
+        );
+        assert!(at("argocd/own.yaml").exists() && !at("argocd/application.yaml").exists());
+    }
+
+    /// A name in one folder is not wanted in the other.
+    #[test]
+    fn a_file_that_is_rendered_elsewhere_is_not_kept() {
+        let out = tempfile::tempdir().expect("a folder");
+        write(out.path(), &[file("argocd/a.yaml", "1")]).expect("written");
+        let said = write(out.path(), &[file("a.yaml", "1")]).expect("written");
+        assert_eq!(said, ["written  a.yaml", "removed  argocd/a.yaml"]);
     }
 }

@@ -226,3 +226,30 @@ fn what_cannot_work_is_told_with_its_key() {
         &["`policies.unknown`"],
     );
 }
+
+/// Two Applications of one name in one Argo CD: the second overwrites the first.
+#[test]
+fn clusters_under_one_argo_cd_are_refused() {
+    let with = |servers: &'static [(&'static str, &'static str)], argo: bool| {
+        move |file: &mut Value| {
+            if argo {
+                file["policies"]["argoCd"] =
+                    json!({ "repository": "https://git.example/fences", "path": "fence" });
+            }
+            for (cluster, server) in servers {
+                file["policies"]["clusters"][cluster]["argoCdServer"] = json!(server);
+            }
+        }
+    };
+    let two = &[
+        ("home-1", "https://home.example"),
+        ("dev-1", "https://dev.example"),
+    ];
+    check(
+        with(two, true),
+        &["for `dev-1` and `home-1`: in one Argo CD"],
+    );
+    check(with(two, false), &[]);
+    check(with(&two[..1], true), &[]);
+    check(with(&[], true), &[]);
+}
