@@ -160,6 +160,16 @@ struct Together<'a> {
 /// Judges files together, for a release of Kubernetes.
 #[must_use]
 pub fn lint(files: &[Read], kubernetes: KubernetesVersion) -> Report {
+    lint_telling(files, kubernetes, &|| {})
+}
+
+/// The same, and tells each time that a file is judged; from any thread.
+#[must_use]
+pub fn lint_telling(
+    files: &[Read],
+    kubernetes: KubernetesVersion,
+    judged: &(dyn Fn() + Sync),
+) -> Report {
     let mut report = Report::default();
     let mut together = Together::default();
     let documents = || {
@@ -191,7 +201,11 @@ pub fn lint(files: &[Read], kubernetes: KubernetesVersion) -> Report {
         .collect();
     let found: Vec<Vec<Finding>> = files
         .par_iter()
-        .map(|(file, read)| of_one_file(file, read, &together, kubernetes))
+        .map(|(file, read)| {
+            let found = of_one_file(file, read, &together, kubernetes);
+            judged();
+            found
+        })
         .collect();
     report.findings.extend(found.into_iter().flatten());
     for (file, exception) in &together.exceptions {

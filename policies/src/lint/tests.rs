@@ -38,6 +38,25 @@ fn report(text: &str) -> Report {
     )
 }
 
+#[test]
+fn each_judged_file_is_told() {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    let files: Vec<Read> = ["a.yaml", "b.yaml"]
+        .map(|name| {
+            (
+                name.to_owned(),
+                Policy::parse_all(name, b"kind: Pod\napiVersion: v1"),
+            )
+        })
+        .to_vec();
+    let judged = AtomicUsize::new(0);
+    let count = || {
+        judged.fetch_add(1, Ordering::Relaxed);
+    };
+    let report = lint_telling(&files, KubernetesVersion::NEWEST, &count);
+    assert_eq!((report.passed_over, judged.into_inner()), (2, 2));
+}
+
 fn ids(text: &str) -> Vec<&'static str> {
     let report = report(text);
     assert_eq!(report.unread, [], "{text}");

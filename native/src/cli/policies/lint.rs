@@ -8,7 +8,7 @@ use crate::cli::failure::Failure;
 use crate::cli::{print, say};
 use clap::{Args, ValueEnum};
 use policies::cel::KubernetesVersion;
-use policies::lint::{Read, format, lint};
+use policies::lint::{Read, format, lint_telling};
 use policies::model::Policy;
 use policies::source::SourceError;
 use rayon::prelude::*;
@@ -47,18 +47,16 @@ pub(in crate::cli) fn run(options: &LintOptions) -> Result<(), Failure> {
     for path in &options.files {
         gather(path, &mut files)?;
     }
-    let done = AtomicUsize::new(0);
+    let read_so_far = Progress::new("read", files.len());
     let one = |path: &PathBuf| -> Read {
         let name = path.display().to_string();
         let documents = bytes(path, &name).and_then(|bytes| Policy::parse_all(&name, &bytes));
-        let done = done.fetch_add(1, Ordering::Relaxed) + 1;
-        if done.is_multiple_of(STEP) {
-            say(&format!("{done} of {} files read", files.len()));
-        }
+        read_so_far.one_more(say);
         (name, documents)
     };
     let read: Vec<Read> = files.par_iter().map(one).collect();
-    let report = lint(&read, options.kubernetes);
+    let judged = Progress::new("judged", files.len());
+    let report = lint_telling(&read, options.kubernetes, &|| judged.one_more(say));
     print(&format(
         &report,
         match options.format {
@@ -76,6 +74,27 @@ pub(in crate::cli) fn run(options: &LintOptions) -> Result<(), Failure> {
             "{} files were not read",
             report.unread.len()
         ))),
+    }
+}
+
+/// Counts files, from any thread, and says a word now and then.
+struct Progress {
+    what: &'static str,
+    done: AtomicUsize,
+    of: usize,
+}
+
+impl Progress {
+    fn new(what: &'static str, of: usize) -> Self {
+        let done = AtomicUsize::new(0);
+        Self { what, done, of }
+    }
+
+    fn one_more(&self, say: impl FnOnce(&str)) {
+        let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
+        if done.is_multiple_of(STEP) {
+            say(&format!("{done} of {} files {}", self.of, self.what));
+        }
     }
 }
 
@@ -126,6 +145,17 @@ fn bytes(path: &Path, name: &str) -> Result<Vec<u8>, SourceError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn progress_is_told_now_and_then() {
+        let judged = Progress::new("judged", 1_200);
+        let said = std::cell::RefCell::new(Vec::new());
+        for _ in 0..1_200 {
+            judged.one_more(|text| said.borrow_mut().push(text.to_owned()));
+        }
+        let told = ["500 of 1200 files judged", "1000 of 1200 files judged"];
+        assert_eq!(said.into_inner(), told);
+    }
 
     #[test]
     fn a_folder_gives_its_policy_files_by_name_and_no_links() {
