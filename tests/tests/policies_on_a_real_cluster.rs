@@ -189,7 +189,9 @@ fn says_nothing(said: &[String]) -> bool {
 
 /// The configuration of the cases, as an operator would write it.
 fn configuration(kubeconfig: &Path, tier: Tier) -> Value {
-    use breakglass_tests::policy_cases::{DEBUG_IMAGES, INSTALLATION, actor_groups};
+    use breakglass_tests::policy_cases::{
+        COPY_ANNOTATIONS, DEBUG_IMAGES, INSTALLATION, actor_groups,
+    };
     let tier = match tier {
         Tier::Ground => "ground",
         Tier::Flight => "flight",
@@ -202,6 +204,7 @@ fn configuration(kubeconfig: &Path, tier: Tier) -> Value {
         "policies": {
             "clusters": { "real": { "backend": BACKEND, "tier": tier } },
             "operators": actor_groups(Actor::Operator),
+            "copyAnnotations": COPY_ANNOTATIONS,
             "appliers": world::appliers(),
             "imageSigning": { "glob": "ghcr.io/hangar/*", "issuer": "https://i", "subject": "s" },
         },

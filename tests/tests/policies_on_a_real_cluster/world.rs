@@ -6,7 +6,7 @@
 use breakglass_tests::policy_cases::{
     Action, Actor, COPY_ANNOTATIONS, Case, CasePod, DEBUG_IMAGES, INSTALLATION, Place, actor_groups,
 };
-use decisions::session::Tier;
+use decisions::session::{SessionId, Tier};
 use http::{Method, Request};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
@@ -128,10 +128,15 @@ impl World {
                 .as_str()
                 .expect("a name")
                 .to_owned();
-            let name = if own.starts_with("tower-breakglass-") {
-                format!("tower-breakglass-{:0>12}", self.given.len())
-            } else {
-                format!("{own}-{}", self.given.len())
+            let session = own.strip_prefix("tower-breakglass-");
+            let name = match session.map(|id| id.strip_suffix("-2").unwrap_or(id)) {
+                Some(id) if SessionId::parse(id).is_ok() => {
+                    let second = if own.ends_with("-2") { "-2" } else { "" };
+                    format!("tower-breakglass-{:0>12}{second}", self.given.len())
+                }
+                // What is almost a grant's name is that, whole.
+                Some(_) => own,
+                None => format!("{own}-{}", self.given.len()),
             };
             binding["metadata"]["name"] = json!(name);
             self.made(&bindings(&namespace), binding).await;

@@ -237,12 +237,18 @@ pub(crate) async fn press(socket: &mut Socket, keys: &str) {
 
 /// Reads output until `text` is in it; everything read.
 pub(crate) async fn read_until(socket: &mut Socket, text: &str) -> String {
-    let mut seen = String::new();
+    let mut seen = Vec::new();
+    let mut looked_at: usize = 0;
     let read = async {
-        while !seen.contains(text) {
+        // A flood is megabytes in small pieces: only what is new is looked at.
+        while !seen[looked_at..]
+            .windows(text.len())
+            .any(|part| part == text.as_bytes())
+        {
+            looked_at = (seen.len() + 1).saturating_sub(text.len());
             match socket.next().await {
                 Some(Ok(Message::Binary(frame))) if frame.first() == Some(&1) => {
-                    seen.push_str(&String::from_utf8_lossy(&frame[1..]));
+                    seen.extend_from_slice(&frame[1..]);
                 }
                 Some(Ok(_)) => {}
                 other => panic!("the stream ended: {other:?}"),
@@ -250,6 +256,12 @@ pub(crate) async fn read_until(socket: &mut Socket, text: &str) -> String {
         }
     };
     let in_time = tokio::time::timeout(PATIENCE, read).await.is_ok();
-    assert!(in_time, "`{text}` never came; seen: {seen}");
-    seen
+    let last = &seen[seen.len().saturating_sub(200)..];
+    let last = String::from_utf8_lossy(last);
+    assert!(
+        in_time,
+        "`{text}` never came; {} bytes, at last: {last}",
+        seen.len()
+    );
+    String::from_utf8_lossy(&seen).into_owned()
 }
