@@ -149,9 +149,10 @@ impl Preflight {
         };
         // No rule about a deleted grant reads the namespace, which may be gone by then.
         let unlabelled = BTreeMap::new();
-        let labels = match what {
-            Sending::DeleteGrant(_) => labels.or(Some(&unlabelled)),
-            _ => labels,
+        let labels = if matches!(what, Sending::DeleteGrant(_)) {
+            labels.or(Some(&unlabelled))
+        } else {
+            labels
         };
         let review = self.review(what, namespace, labels);
         let request =
