@@ -2,7 +2,8 @@
 //!
 //! Invariants: every call that makes, changes, deletes or attaches is judged first, on what the
 //! cluster says at that moment; what is refused, or cannot be judged, never reaches the cluster.
-//! Where the cluster knows us as another account than its policies do, nothing is sent at all.
+//! Where the cluster knows us as another account than its policies do, nothing is sent at all. A
+//! grant's deletion alone is sent unless a policy refuses it: it only takes a right away.
 //! A pod that is not there any more, or is another, is left to the adapter, which touches neither.
 
 use super::{debug_container, watch};
@@ -66,9 +67,6 @@ impl Fenced {
             judge(&preflight)
         })
         .await;
-        let refused = |why: &dyn std::fmt::Display| ClusterError::RefusedByPolicy {
-            message: format!("{why} (found before it was sent: nothing was sent)"),
-        };
         match judged {
             Ok(Ok(())) => Ok(()),
             Ok(Err(why)) => Err(refused(&why)),
@@ -108,6 +106,12 @@ impl Fenced {
     }
 }
 
+fn refused(why: &dyn std::fmt::Display) -> ClusterError {
+    ClusterError::RefusedByPolicy {
+        message: format!("{why} (found before it was sent: nothing was sent)"),
+    }
+}
+
 #[async_trait]
 impl Cluster for Fenced {
     async fn username(&self) -> Result<String, ClusterError> {
@@ -137,12 +141,16 @@ impl Cluster for Fenced {
     }
 
     async fn delete_grant(&self, grant: &MadeObject) -> Result<Deleted, ClusterError> {
-        let (namespace, name) = (grant.namespace.clone(), grant.name.clone());
-        self.judge(move |preflight| {
-            preflight.check(&Sending::DeleteGrant(&name), &namespace, None)
+        let (preflight, deleted) = (Arc::clone(&self.preflight), grant.clone());
+        let judged = tokio::task::spawn_blocking(move || {
+            let what = Sending::DeleteGrant(&deleted.name);
+            preflight.check(&what, &deleted.namespace, None)
         })
-        .await?;
-        self.inner.delete_grant(grant).await
+        .await;
+        match judged {
+            Ok(Err(why @ Refused::Denied(_))) => Err(refused(&why)),
+            Ok(_) | Err(_) => self.inner.delete_grant(grant).await,
+        }
     }
 
     async fn find_grants(

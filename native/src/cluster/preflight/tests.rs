@@ -240,6 +240,20 @@ async fn nothing_is_sent_as_another_account_than_the_fences() {
     assert_eq!(world.fake.effects(), []);
 }
 
+/// It only takes a right away, and the grant would stay until it lapses.
+#[tokio::test]
+async fn a_grants_deletion_is_sent_whoever_we_are() {
+    let world = world();
+    let grant = world.good_grant();
+    let made = world.fenced.create_grant(&world.id, &grant).await;
+    let made = made.expect("a grant");
+    world.fake.set_username("system:serviceaccount:tower:other");
+    world.cut(Step::DeleteGrant);
+    sent(world.fenced.delete_grant(&made).await);
+    world.cut(Step::Username);
+    sent(world.fenced.delete_grant(&made).await);
+}
+
 #[tokio::test]
 async fn who_we_are_must_be_known() {
     let world = world();
