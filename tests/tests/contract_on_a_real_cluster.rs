@@ -17,6 +17,7 @@ use breakglass::fakes::cluster_contract::{CannotBeTold, PROMPT, World};
 use breakglass::ports::Clusters;
 use breakglass::ports::cluster::{Cluster, PodRef};
 use breakglass_tests::processes::until;
+use breakglass_tests::real_cluster::folder;
 use breakglass_tests::witness::Witness;
 use k8s_openapi::api::admissionregistration::v1::{
     ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
@@ -31,7 +32,6 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -52,15 +52,7 @@ struct RealWorld {
 }
 
 async fn world() -> Option<RealWorld> {
-    let Some(dir) = std::env::var_os("BREAKGLASS_TEST_CLUSTER").map(PathBuf::from) else {
-        let skipped = std::env::var("BREAKGLASS_SKIP").unwrap_or_default();
-        assert!(
-            skipped.split(',').any(|part| part.trim() == "cluster"),
-            "there is no cluster: run `cargo xtask test --only cluster`"
-        );
-        return None;
-    };
-    let _ = rustls::crypto::ring::default_provider().install_default();
+    let dir = folder()?;
     let text = |name| std::fs::read_to_string(dir.join(name)).expect(name);
     let name = format!("contract-{:08x}", rand::random::<u32>());
     let way = json!({ "kubeconfig": { "path": dir.join("sidecar.conf") } });

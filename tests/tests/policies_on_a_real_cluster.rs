@@ -24,6 +24,7 @@ mod versions;
 mod world;
 
 use breakglass_tests::policy_cases::{Actor, Case, Expected, all};
+use breakglass_tests::real_cluster::until;
 use breakglass_tests::{cli, root};
 use decisions::session::Tier;
 use http::Method;

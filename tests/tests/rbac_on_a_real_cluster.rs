@@ -19,25 +19,20 @@ mod journey;
 #[path = "rbac_on_a_real_cluster/needed.rs"]
 mod needed;
 
-use cluster::{Cluster, send, until};
+use breakglass_tests::real_cluster::{RealCluster, WITHIN, send, until};
+use cluster::Cluster;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use http::{Method, Request};
-use http_body_util::BodyExt as _;
+use http::Method;
 use k8s_openapi::api::core::v1::Pod;
+use kube::Client;
 use kube::api::{Api, AttachParams};
-use kube::client::Body;
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 const DEBUG: &str = "debug-0123456789ab";
 const BINDING: &str = "tower-breakglass-0123456789ab";
-
-/// The bound of every wait: a grant takes milliseconds, a container seconds.
-const WITHIN: Duration = Duration::from_secs(60);
 
 fn binding(role: &str) -> Value {
     json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
@@ -249,27 +244,22 @@ async fn check_steps(cluster: &Cluster, namespace: &str, held: Option<Needs>) {
             Needs::Live | Needs::Copy => held == Some(step.needs),
         };
         let expected = if has_it { step.allowed } else { 403 };
-        let sent = send(
-            &cluster.sidecar,
-            step.method,
-            &step.path,
-            step.body.as_ref(),
-        );
-        let (status, answer) = sent.await;
+        let body = step.body.unwrap_or_default();
+        let (status, answer) = send(&cluster.sidecar, step.method, &step.path, &body).await;
         assert_eq!(status, expected, "{} with {held:?}: {answer}", step.name);
     }
 }
 
 async fn grant(cluster: &Cluster, namespace: &str, role: &str) {
     let path = bindings(namespace);
-    let (status, answer) = send(&cluster.sidecar, Method::POST, &path, Some(&binding(role))).await;
+    let (status, answer) = send(&cluster.sidecar, Method::POST, &path, &binding(role)).await;
     assert_eq!(status, 201, "the sidecar makes its own grant: {answer}");
     list_pods_answers(cluster, namespace, 200).await;
 }
 
 async fn revoke(cluster: &Cluster, namespace: &str) {
     let path = format!("{}/{BINDING}", bindings(namespace));
-    let (status, answer) = send(&cluster.sidecar, Method::DELETE, &path, None).await;
+    let (status, answer) = send(&cluster.sidecar, Method::DELETE, &path, &Value::Null).await;
     assert_eq!(status, 200, "the sidecar deletes its own grant: {answer}");
     list_pods_answers(cluster, namespace, 403).await;
 }
@@ -277,7 +267,10 @@ async fn revoke(cluster: &Cluster, namespace: &str) {
 async fn list_pods_answers(cluster: &Cluster, namespace: &str, expected: u16) {
     let path = format!("/api/v1/namespaces/{namespace}/pods");
     until(&format!("listing pods answers {expected}"), async || {
-        send(&cluster.sidecar, Method::GET, &path, None).await.0 == expected
+        send(&cluster.sidecar, Method::GET, &path, &Value::Null)
+            .await
+            .0
+            == expected
     })
     .await;
 }
@@ -379,8 +372,9 @@ async fn c_2a_at_rest_the_sidecar_reads_its_target_and_makes_grants_and_nothing_
         (403, Method::POST, token, Some(json!({}))),
     ];
     for (expected, method, path, body) in table {
-        let (status, answer) = send(&cluster.sidecar, method.clone(), &path, body.as_ref()).await;
-        assert_eq!(status, expected, "{method} {path} {body:?}: {answer}");
+        let body = body.unwrap_or_default();
+        let (status, answer) = send(&cluster.sidecar, method.clone(), &path, &body).await;
+        assert_eq!(status, expected, "{method} {path} {body}: {answer}");
     }
     cluster.forget(&namespace).await;
 }
@@ -396,10 +390,10 @@ async fn c_2a_a_whole_live_session_needs_no_more_than_the_grant() {
 
     let debug = cluster.debug_container();
     let path = format!("{app}/ephemeralcontainers");
-    let (status, answer) = send(&cluster.sidecar, Method::PATCH, &path, Some(&debug)).await;
+    let (status, answer) = send(&cluster.sidecar, Method::PATCH, &path, &debug).await;
     assert_eq!(status, 200, "{answer}");
     until("the debug container runs", async || {
-        let (_, pod) = send(&cluster.sidecar, Method::GET, &app, None).await;
+        let (_, pod) = send(&cluster.sidecar, Method::GET, &app, &Value::Null).await;
         pod["status"]["ephemeralContainerStatuses"][0]["state"]["running"].is_object()
     })
     .await;
@@ -431,10 +425,13 @@ async fn c_2a_a_whole_live_session_needs_no_more_than_the_grant() {
         .await
         .expect("the shell answers");
 
-    let (status, answer) = send(&cluster.sidecar, Method::DELETE, &app, None).await;
+    let (status, answer) = send(&cluster.sidecar, Method::DELETE, &app, &Value::Null).await;
     assert_eq!(status, 200, "the recycle: {answer}");
     until("the pod is gone", async || {
-        send(&cluster.sidecar, Method::GET, &app, None).await.0 == 404
+        send(&cluster.sidecar, Method::GET, &app, &Value::Null)
+            .await
+            .0
+            == 404
     })
     .await;
     revoke(&cluster, &namespace).await;

@@ -18,30 +18,16 @@ mod fence;
 mod in_cluster;
 
 use breakglass_tests::StageError;
+use breakglass_tests::real_cluster::folder;
 use breakglass_tests::scenario::{killed_in_the_middle, sees_processes_and_volumes, whole_session};
 use breakglass_tests::stage::{Place, Stage, Target};
 use fence::Fence;
 use futures_util::FutureExt as _;
 use serde_json::{Value, json};
 use std::panic::{AssertUnwindSafe, resume_unwind};
-use std::path::PathBuf;
 
 async fn stage() -> Option<Stage> {
     stage_with(|_| Value::Null).await
-}
-
-/// The cluster's folder; none where this part is left out.
-fn cluster_dir() -> Option<PathBuf> {
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let dir = std::env::var_os("BREAKGLASS_TEST_CLUSTER").map(PathBuf::from);
-    if dir.is_none() {
-        let skipped = std::env::var("BREAKGLASS_SKIP").unwrap_or_default();
-        assert!(
-            skipped.split(',').any(|part| part == "cluster"),
-            "there is no cluster: run `cargo xtask test --only cluster`"
-        );
-    }
-    dir
 }
 
 fn target() -> Target {
@@ -56,7 +42,7 @@ fn target() -> Target {
 
 /// A stage whose sidecar has these `policies`, made for its debug image.
 async fn stage_with(policies: impl FnOnce(&str) -> Value) -> Option<Stage> {
-    let dir = cluster_dir()?;
+    let dir = folder()?;
     let image = std::fs::read_to_string(dir.join("debug-image")).expect("the debug image's name");
     let (sidecar, admin) = (dir.join("sidecar.conf"), dir.join("admin.conf"));
     let place = async |_: &std::path::Path| {

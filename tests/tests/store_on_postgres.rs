@@ -24,12 +24,12 @@ use breakglass::fakes::store_contract::{
 };
 use breakglass::ports::{Store, StoreError};
 use breakglass::store::{DatabaseConfig, PgStore};
+use breakglass_tests::log::Log;
 use breakglass_tests::postgres::Postgres;
 use decisions::session::State;
 use futures_util::future::join_all;
 use std::error::Error;
-use std::io::Write;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use tokio_postgres::Client;
 
 /// A database of its own on the server that the tests share.
@@ -130,38 +130,6 @@ fn chain(error: &dyn Error) -> String {
         cause = error.source();
     }
     said
-}
-
-/// Where log lines go in a test of what is logged.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().expect("no panic").extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Log {
-    /// Takes this thread's log lines as long as the guard lives.
-    fn take(&self) -> tracing::subscriber::DefaultGuard {
-        let log = self.clone();
-        let subscriber = tracing_subscriber::fmt()
-            .with_ansi(false)
-            .with_max_level(tracing::Level::INFO)
-            .with_writer(move || log.clone())
-            .finish();
-        tracing::subscriber::set_default(subscriber)
-    }
-
-    fn text(&self) -> String {
-        String::from_utf8_lossy(&self.0.lock().expect("no panic")).into_owned()
-    }
 }
 
 #[tokio::test]

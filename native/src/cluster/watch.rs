@@ -10,6 +10,7 @@ use super::error::{self, unexpected};
 use super::object::{Place, meta, uid};
 use super::path;
 use super::patience::Patience;
+use crate::http::error::chain;
 use crate::ports::ClusterError;
 use crate::ports::cluster::PodRef;
 use bytes::{Buf, BytesMut};
@@ -40,8 +41,8 @@ enum Watched<T> {
     Decided(T),
     /// It ended, as watches do.
     Ended,
-    /// It is not to be had here.
-    Refused,
+    /// It is not to be had here, for this reason.
+    Refused(ClusterError),
 }
 
 /// Waits until `judge` has an answer to the pod as it is: `None` when it is gone, or another has
@@ -85,7 +86,15 @@ pub(super) async fn until<T: Send>(
             match tokio::time::timeout(patience.left(), watch).await {
                 Ok(Watched::Decided(answer)) => return Ok(Some(answer)),
                 Ok(Watched::Ended) => {}
-                Ok(Watched::Refused) => watchable = false,
+                Ok(Watched::Refused(error)) => {
+                    watchable = false;
+                    tracing::warn!(
+                        namespace = %pod.namespace,
+                        error = %chain(&error),
+                        "may not watch the pod, so it is asked about again and again: later, and \
+                         with more calls; give the role the verb `watch` on pods"
+                    );
+                }
                 Err(_) => return Ok(None),
             }
         }
@@ -134,7 +143,7 @@ async fn watch<T: Send>(
     let body = match opened {
         Ok(response) => response.into_body(),
         Err(ClusterError::Away { .. } | ClusterError::Unexpected { .. }) => return Watched::Ended,
-        Err(_) => return Watched::Refused,
+        Err(error) => return Watched::Refused(error),
     };
     let mut events = Events {
         body,

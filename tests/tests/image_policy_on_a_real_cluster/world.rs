@@ -4,26 +4,21 @@ use super::*;
 use breakglass::cluster::{self, ClusterConfig};
 use breakglass::ports::cluster::{Cluster, PodRef};
 use breakglass_tests::cli;
+use breakglass_tests::real_cluster::{RealCluster, WITHIN, send, until};
 use decisions::debug_container::{DebugSpec, DebugUser, debug_container};
 use decisions::grant::{GrantSpec, Sanction, Subject, grant};
 use decisions::names;
 use decisions::pod::PodFacts;
 use decisions::session::{Mode, SessionId, UserRef};
-use http::{Method, Request};
-use http_body_util::BodyExt as _;
+use http::Method;
 use jiff::{SignedDuration, Timestamp};
 use kube::Client;
-use kube::client::Body;
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
-use std::time::Duration;
 
-/// The bound of every wait.
-const WITHIN: Duration = Duration::from_secs(60);
 /// The sidecar's account on the test cluster, and its installation.
 const BACKEND: &str = "system:serviceaccount:backstage:breakglass-sidecar";
 const INSTALLATION: &str = "test";
@@ -51,21 +46,7 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) async fn of_this_run() -> Option<Self> {
-        let Some(dir) = std::env::var_os("BREAKGLASS_TEST_CLUSTER").map(PathBuf::from) else {
-            let skipped = std::env::var("BREAKGLASS_SKIP").unwrap_or_default();
-            assert!(
-                skipped.split(',').any(|part| part.trim() == "cluster"),
-                "there is no cluster to test on: run `cargo xtask cluster up DIR` and set \
-                 BREAKGLASS_TEST_CLUSTER=DIR, or leave this part out with BREAKGLASS_SKIP=cluster"
-            );
-            eprintln!("skipped: no cluster, as BREAKGLASS_SKIP says");
-            return None;
-        };
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let kubeconfig = Kubeconfig::read_from(dir.join("admin.conf")).expect("admin.conf");
-        let options = KubeConfigOptions::default();
-        let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await;
-        let admin = Client::try_from(config.expect("a configuration")).expect("a client");
+        let RealCluster { dir, admin } = RealCluster::of_this_run().await?;
         let config = json!({ "kubeconfig": { "path": dir.join("sidecar.conf") } });
         let config: ClusterConfig = serde_json::from_value(config).expect("a cluster");
         let configs = BTreeMap::from([("real".to_owned(), config)]);
@@ -113,7 +94,7 @@ impl World {
             "/api/v1/namespaces/{}/serviceaccounts/default",
             self.namespace
         );
-        self.until("the namespace has its account", async || {
+        until("the namespace has its account", async || {
             self.ask(Method::GET, &path, &Value::Null).await.0 == 200
         })
         .await;
@@ -146,7 +127,7 @@ impl World {
         );
         self.kubectl_apply(&out.join("policy-60-debug-image.yaml"));
         let unsigned = self.image("debug-unsigned");
-        self.until("the policy refuses", async || {
+        until("the policy refuses", async || {
             matches!(
                 self.add(&unsigned).await,
                 Err(ClusterError::RefusedByPolicy { .. })
@@ -336,48 +317,7 @@ impl World {
     }
 
     async fn ask(&self, method: Method, path: &str, body: &Value) -> (u16, Value) {
-        let kind = if method == Method::PATCH {
-            "application/strategic-merge-patch+json"
-        } else {
-            "application/json"
-        };
-        let body = if body.is_null() {
-            Vec::new()
-        } else {
-            body.to_string().into_bytes()
-        };
-        let request = Request::builder()
-            .method(method)
-            .uri(path)
-            .header("content-type", kind);
-        let request = request.body(Body::from(body)).expect("a request");
-        let answer = self
-            .admin
-            .send(request)
-            .await
-            .expect("the API server answers");
-        let status = answer.status().as_u16();
-        let bytes = answer
-            .into_body()
-            .collect()
-            .await
-            .expect("an answer")
-            .to_bytes();
-        (
-            status,
-            serde_json::from_slice(&bytes).unwrap_or(Value::Null),
-        )
-    }
-
-    async fn until(&self, what: &str, so: impl AsyncFn() -> bool) {
-        let asked = tokio::time::timeout(WITHIN, async {
-            while !so().await {
-                tokio::time::sleep(Duration::from_millis(200)).await;
-            }
-        });
-        asked
-            .await
-            .unwrap_or_else(|_| panic!("{what}: not so within {WITHIN:?}"));
+        send(&self.admin, method, path, body).await
     }
 }
 

@@ -51,7 +51,7 @@ impl World {
             )
             .await;
             let path = format!("/apis/{group}/{version}/{plural}");
-            self.until("the kind is served", async || {
+            until("the kind is served", async || {
                 self.as_admin(Method::GET, &path, &Value::Null).await.0 == 200
             })
             .await;
@@ -113,7 +113,7 @@ impl World {
             known_bad.push((Actor::Developer, exec));
         }
         for (actor, (method, path, body)) in known_bad {
-            self.until(&format!("{method} {path} is refused"), async || {
+            until(&format!("{method} {path} is refused"), async || {
                 let (status, answer) = self.send(actor, method.clone(), &path, &body).await;
                 let message = answer["message"].as_str().unwrap_or_default();
                 status == 403
@@ -127,7 +127,7 @@ impl World {
     /// Warnings of the API server's type checker; it looks at what it can.
     pub(crate) async fn type_warnings(&self) -> Vec<Value> {
         let list = format!("{NATIVE}/validatingadmissionpolicies");
-        self.until("the policies are type-checked", async || {
+        until("the policies are type-checked", async || {
             let (_, all) = self.as_admin(Method::GET, &list, &Value::Null).await;
             ours(&all).all(|policy| policy["status"]["observedGeneration"].is_number())
         })
@@ -148,7 +148,7 @@ impl World {
             format!("{NATIVE}/validatingadmissionpolicies"),
         ] {
             let all = async || self.as_admin(Method::GET, &list, &Value::Null).await.1;
-            self.until("none of ours is left", async || {
+            until("none of ours is left", async || {
                 let all = all().await;
                 for object in ours(&all) {
                     let name = object["metadata"]["name"].as_str().expect("a name");
@@ -162,8 +162,7 @@ impl World {
             "clusterrolebindings/breakglass-cases",
             "clusterrolebindings/tower-breakglass-backend-cases",
             "clusterroles/breakglass-kyverno-cleanup",
-            "clusterroles/breakglass-cases-configmaps",
-            "clusterroles/breakglass-cases-secrets",
+            "clusterroles?labelSelector=breakglass-cases%3Dround",
         ] {
             self.remove(&format!("{RIGHTS}/{right}")).await;
         }

@@ -86,12 +86,11 @@ impl<'a> Enforcing<'a> {
         let namespace = json!({ "metadata": { "name": name, "labels": labels } });
         world.made("/api/v1/namespaces", namespace).await;
         let account = format!("/api/v1/namespaces/{name}/serviceaccounts/default");
-        world
-            .until("the namespace has its account", async || {
-                let there = world.as_admin(Method::GET, &account, &Value::Null);
-                there.await.0 == 200
-            })
-            .await;
+        until("the namespace has its account", async || {
+            let there = world.as_admin(Method::GET, &account, &Value::Null);
+            there.await.0 == 200
+        })
+        .await;
         Self { world, name }
     }
 
@@ -196,14 +195,13 @@ async fn qk44_an_app_that_its_namespace_would_not_admit_today_is_told_by_the_sta
         "pod-security.kubernetes.io/enforce": "restricted" } } });
     let path = format!("/api/v1/namespaces/{}", namespace.name);
     world.change(&path, &stricter).await;
-    world
-        .until("the namespace is restricted", async || {
-            namespace
-                .app("baseline")
-                .await
-                .is_err_and(|said| said.contains("violates PodSecurity"))
-        })
-        .await;
+    until("the namespace is restricted", async || {
+        namespace
+            .app("baseline")
+            .await
+            .is_err_and(|said| said.contains("violates PodSecurity"))
+    })
+    .await;
     let (live, copy) = (namespace.live(&pod).await, namespace.copy(&pod).await);
     namespace.remove().await;
     world.take_away().await;

@@ -15,13 +15,13 @@ mod reports;
 
 use super::*;
 use breakglass_tests::policy_cases::{Place, good_copy, good_grant};
+use breakglass_tests::real_cluster::left_out;
 use world::{IMAGE_POLICIES, RIGHTS, VALIDATING_POLICIES, bindings};
 
 const TTL: &str = "cleanup.kyverno.io/ttl";
 
 async fn with_kyverno() -> Option<World> {
-    let skipped = std::env::var("BREAKGLASS_SKIP").unwrap_or_default();
-    if skipped.split(',').any(|part| part.trim() == "kyverno") {
+    if left_out("kyverno") {
         eprintln!("skipped: no Kyverno, as BREAKGLASS_SKIP says");
         return None;
     }
@@ -49,15 +49,14 @@ async fn ground(world: &World) -> Rendering {
         "pod-annotate",
     ] {
         let path = format!("{VALIDATING_POLICIES}/tower-breakglass-{policy}");
-        world
-            .until(
-                &format!("Kyverno says that {policy} is compiled"),
-                async || {
-                    let (_, policy) = world.as_admin(Method::GET, &path, &Value::Null).await;
-                    policy["status"]["generated"] == true
-                },
-            )
-            .await;
+        until(
+            &format!("Kyverno says that {policy} is compiled"),
+            async || {
+                let (_, policy) = world.as_admin(Method::GET, &path, &Value::Null).await;
+                policy["status"]["generated"] == true
+            },
+        )
+        .await;
     }
     world.refused(Tier::Ground).await;
     rendering
@@ -100,11 +99,10 @@ async fn p_2_kyvernos_own_policies_are_as_rendered_and_softened_ones_are_told() 
     let applied = world.kubectl_apply(&[rendering.file("policy-60-debug-image.yaml")]);
     let image = format!("{IMAGE_POLICIES}/tower-breakglass-debug-image");
     let live = async || world.as_admin(Method::GET, &image, &Value::Null).await.1;
-    world
-        .until("Kyverno has taken the image policy", async || {
-            live().await["status"]["conditionStatus"].is_object()
-        })
-        .await;
+    until("Kyverno has taken the image policy", async || {
+        live().await["status"]["conditionStatus"].is_object()
+    })
+    .await;
     let taken = live().await["spec"].clone();
     // Whether its webhook is there yet is another test's.
     let differs = || {
@@ -198,19 +196,17 @@ async fn p_4a_what_is_changed_of_the_generated_is_put_back() {
             wrong.push(format!("{method} {path}: {status} {answer}"));
         }
         if method == Method::DELETE {
-            world
-                .until(&format!("{path} is made again"), async || {
-                    let now = uid().await;
-                    now.is_string() && now != before
-                })
-                .await;
-        }
-        world
-            .until(
-                &format!("after {method} {path}, all is as rendered"),
-                async || says_nothing(&rendering.diff("real").1),
-            )
+            until(&format!("{path} is made again"), async || {
+                let now = uid().await;
+                now.is_string() && now != before
+            })
             .await;
+        }
+        until(
+            &format!("after {method} {path}, all is as rendered"),
+            async || says_nothing(&rendering.diff("real").1),
+        )
+        .await;
     }
     world.take_away().await;
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -239,26 +235,24 @@ async fn p_4a_without_the_guard_an_exception_opens_the_fence_and_is_told() {
         .await;
     let guard = "validatingadmissionpolicybindings/tower-breakglass-guard";
     world.remove(&format!("{NATIVE}/{guard}")).await;
-    world
-        .until("the exception is taken", async || {
-            world
-                .send(Actor::Developer, Method::POST, &exceptions, &exception)
-                .await
-                .0
-                == 201
-        })
-        .await;
+    until("the exception is taken", async || {
+        world
+            .send(Actor::Developer, Method::POST, &exceptions, &exception)
+            .await
+            .0
+            == 201
+    })
+    .await;
     let mut said = Vec::new();
     let tells = |said: &[String], words: &str| said.iter().any(|line| line.contains(words));
     for (state, opened) in [("softened", true), ("whole again", false)] {
-        world
-            .until(&format!("the policy is {state}"), async || {
-                tells(
-                    &rendering.diff("real").1,
-                    "applies to fewer or other requests",
-                ) == opened
-            })
-            .await;
+        until(&format!("the policy is {state}"), async || {
+            tells(
+                &rendering.diff("real").1,
+                "applies to fewer or other requests",
+            ) == opened
+        })
+        .await;
         said.extend(rendering.diff("real").1);
         world.remove(&format!("{exceptions}/all")).await;
     }
@@ -272,35 +266,43 @@ async fn p_4a_without_the_guard_an_exception_opens_the_fence_and_is_told() {
     assert!(tells(&said, "excepts requests from"), "{said:#?}");
 }
 
-/// Lets the cleanup controller delete one more kind of the core group.
-async fn may_delete(world: &World, resource: &str) {
-    let role = json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
-        "metadata": { "name": format!("breakglass-cases-{resource}"),
-                      "labels": { "rbac.kyverno.io/aggregate-to-cleanup-controller": "true" } },
-        "rules": [{ "apiGroups": [""], "resources": [resource],
-                    "verbs": ["get", "list", "watch", "delete"] }] });
-    world.made(&format!("{RIGHTS}/clusterroles"), role).await;
-}
+/// A kind of things that the cleanup controller may be let delete: its `apiVersion`, its name and
+/// its resource.
+type Kind = (&'static str, &'static str, &'static str);
 
-/// Makes a thing of this kind that is due, and waits until the controller has removed it.
-async fn removes(world: &World, kind: &str, resource: &str) {
-    may_delete(world, resource).await;
-    let things = format!(
-        "/api/v1/namespaces/{}/{resource}",
-        world.namespace(Place::App)
-    );
-    let thing = json!({ "apiVersion": "v1", "kind": kind,
-        "metadata": { "name": "due", "labels": { TTL: "1s" } } });
-    world.made(&things, thing).await;
-    gone(world, &format!("{things}/due")).await;
+/// Lets a whole round of the cleanup controller pass.
+///
+/// It looks in rounds, at all kinds that it may delete by then, and goes on with those until the
+/// next one. When a thing of a second kind is gone whose right came after the first was, a round
+/// began and ended in between. Each kind serves once: one that the controller knows already is
+/// removed in no round.
+async fn round_passes(world: &World, kinds: [Kind; 2]) {
+    for (version, kind, resource) in kinds {
+        let group = version.rsplit_once('/').map_or("", |(group, _)| group);
+        let role = json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+            "metadata": { "name": format!("breakglass-cases-{resource}"),
+                          "labels": { "rbac.kyverno.io/aggregate-to-cleanup-controller": "true",
+                                      "breakglass-cases": "round" } },
+            "rules": [{ "apiGroups": [group], "resources": [resource],
+                        "verbs": ["get", "list", "watch", "delete"] }] });
+        world.made(&format!("{RIGHTS}/clusterroles"), role).await;
+        let root = if group.is_empty() { "api" } else { "apis" };
+        let things = format!(
+            "/{root}/{version}/namespaces/{}/{resource}",
+            world.namespace(Place::App)
+        );
+        let thing = json!({ "apiVersion": version, "kind": kind,
+            "metadata": { "name": "due", "labels": { TTL: "1s" } } });
+        world.made(&things, thing).await;
+        gone(world, &format!("{things}/due")).await;
+    }
 }
 
 async fn gone(world: &World, path: &str) {
-    world
-        .until(&format!("{path} is removed"), async || {
-            world.as_admin(Method::GET, path, &Value::Null).await.0 == 404
-        })
-        .await;
+    until(&format!("{path} is removed"), async || {
+        world.as_admin(Method::GET, path, &Value::Null).await.0 == 404
+    })
+    .await;
 }
 
 /// The grant and the copy are the builders', but for the label: the fence allows 15 to 75 minutes,
@@ -318,12 +320,20 @@ async fn p_1_a_grant_lapses_by_the_rendered_right_and_stays_without() {
             .may(Actor::KyvernoCleanup, "delete", group, "rolebindings")
             .await
     };
-    // Another test may have left the right until now.
-    world
-        .until("the controller may not delete grants", async || {
-            !may().await
-        })
-        .await;
+    // Another test may have left the right until now, and the controller goes on until its round.
+    until("the controller may not delete grants", async || {
+        !may().await
+    })
+    .await;
+    let core = |kind, resource| ("v1", kind, resource);
+    round_passes(
+        &world,
+        [
+            core("ServiceAccount", "serviceaccounts"),
+            core("ResourceQuota", "resourcequotas"),
+        ],
+    )
+    .await;
     let mut grant = good_grant(BACKEND).expect("a grant");
     let mut copy = good_copy().expect("a copy");
     for object in [&mut grant, &mut copy] {
@@ -345,10 +355,11 @@ async fn p_1_a_grant_lapses_by_the_rendered_right_and_stays_without() {
         ));
         world.made(&list, object).await;
     }
-    // The controller looks in rounds, at all kinds that it may delete. When a thing of a second
-    // kind is gone, whose right came after the first was, a round began and ended with the grant.
-    removes(&world, "ConfigMap", "configmaps").await;
-    removes(&world, "Secret", "secrets").await;
+    round_passes(
+        &world,
+        [core("ConfigMap", "configmaps"), core("Secret", "secrets")],
+    )
+    .await;
     let mut stay = Vec::new();
     for path in &paths {
         stay.push(world.as_admin(Method::GET, path, &Value::Null).await.0);

@@ -3,6 +3,7 @@
 
 use super::world::{NATIVE, World};
 use breakglass_tests::policy_cases::Actor;
+use breakglass_tests::real_cluster::until;
 use http::Method;
 use policies::cel::KubernetesVersion;
 use policies::eval::{Decision, PolicySet, Request};
@@ -80,20 +81,18 @@ async fn p_6_another_version_of_the_resource_is_asked_about_unless_it_is_exact()
             .await;
         assert_eq!(status, 201, "{answer}");
     }
-    world
-        .until("the policy refuses", async || {
-            asked(&world, "v1").await.0 == 422
-        })
-        .await;
+    until("the policy refuses", async || {
+        asked(&world, "v1").await.0 == 422
+    })
+    .await;
     let equivalent = (asked(&world, "v1").await, asked(&world, "v2").await);
     let exact = json!({ "spec": { "matchConstraints": { "matchPolicy": "Exact" } } });
     let path = format!("{NATIVE}/{}/{NAME}", kinds[0]);
     world.change(&path, &exact).await;
-    world
-        .until("the policy is exact", async || {
-            asked(&world, "v2").await.0 == 201
-        })
-        .await;
+    until("the policy is exact", async || {
+        asked(&world, "v2").await.0 == 201
+    })
+    .await;
     let still = asked(&world, "v1").await;
     world.take_away().await;
 

@@ -6,12 +6,10 @@
 use breakglass_tests::policy_cases::{
     Action, Actor, COPY_ANNOTATIONS, Case, CasePod, DEBUG_IMAGES, INSTALLATION, Place, actor_groups,
 };
+use breakglass_tests::real_cluster::{RealCluster, WITHIN, send, send_with, until};
 use decisions::session::{SessionId, Tier};
-use http::{Method, Request};
-use http_body_util::BodyExt as _;
-use kube::client::Body;
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
+use http::Method;
+use kube::Client;
 use policies::compare::wanted;
 use policies::fence::{FenceConfig, Signing, render_fence};
 use policies::identity::{Identity, ServiceAccount};
@@ -33,7 +31,6 @@ pub(crate) const RIGHTS: &str = "/apis/rbac.authorization.k8s.io/v1";
 const KYVERNO: &str = "/apis/policies.kyverno.io/v1";
 pub(crate) const VALIDATING_POLICIES: &str = "/apis/policies.kyverno.io/v1/validatingpolicies";
 pub(crate) const IMAGE_POLICIES: &str = "/apis/policies.kyverno.io/v1/imagevalidatingpolicies";
-const WITHIN: Duration = Duration::from_secs(60);
 
 pub(crate) struct World {
     dir: PathBuf,
@@ -47,31 +44,16 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) async fn of_this_run() -> Option<Self> {
-        let Some(dir) = std::env::var_os("BREAKGLASS_TEST_CLUSTER").map(PathBuf::from) else {
-            let skipped = std::env::var("BREAKGLASS_SKIP").unwrap_or_default();
-            assert!(
-                skipped.split(',').any(|part| part.trim() == "cluster"),
-                "there is no cluster to test on: run `cargo xtask cluster up DIR` and set \
-                 BREAKGLASS_TEST_CLUSTER=DIR, or leave this part out with BREAKGLASS_SKIP=cluster"
-            );
-            eprintln!("skipped: no cluster, as BREAKGLASS_SKIP says");
-            return None;
-        };
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let kubeconfig = Kubeconfig::read_from(dir.join("admin.conf")).expect("admin.conf");
-        let options = KubeConfigOptions::default();
-        let mut config = Config::from_custom_kubeconfig(kubeconfig, &options)
-            .await
-            .expect("a configuration");
-        let admin = Client::try_from(config.clone()).expect("a client");
+        let real = RealCluster::of_this_run().await?;
+        let mut config = real.config("admin.conf").await;
         // Nothing but the token that each request brings: a certificate would win over it.
         config.auth_info = kube::config::AuthInfo::default();
         let backend = Client::try_from(config).expect("a client");
         let run = format!("{:08x}", rand::random::<u32>());
         let (token, given) = (String::new(), BTreeMap::new());
         Some(Self {
-            dir,
-            admin,
+            dir: real.dir,
+            admin: real.admin,
             backend,
             token,
             run,
@@ -101,7 +83,7 @@ impl World {
             )
             .await;
             let account = format!("/api/v1/namespaces/{name}/serviceaccounts/default");
-            self.until("the namespace has its account", async || {
+            until("the namespace has its account", async || {
                 self.as_admin(Method::GET, &account, &Value::Null).await.0 == 200
             })
             .await;
@@ -331,17 +313,6 @@ impl World {
         self.send(case.actor, method, &path, &body).await
     }
 
-    pub(crate) async fn until(&self, what: &str, so: impl AsyncFn() -> bool) {
-        let asked = tokio::time::timeout(WITHIN, async {
-            while !so().await {
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
-        });
-        asked
-            .await
-            .unwrap_or_else(|_| panic!("{what}: not so within {WITHIN:?}"));
-    }
-
     pub(crate) async fn made(&self, path: &str, body: Value) {
         let (status, answer) = self.past_the_policies(Method::POST, path, &body).await;
         assert_eq!(status, 201, "{path} {body}: {answer}");
@@ -366,7 +337,7 @@ impl World {
     }
 
     pub(crate) async fn as_admin(&self, method: Method, path: &str, body: &Value) -> (u16, Value) {
-        request(&self.admin, method, path, body, &[]).await
+        send(&self.admin, method, path, body).await
     }
 
     /// As this person: Break-glass by its own token, others by impersonation.
@@ -379,13 +350,13 @@ impl World {
     ) -> (u16, Value) {
         if actor == Actor::Backend {
             let bearer = [("authorization", format!("Bearer {}", self.token))];
-            return request(&self.backend, method, path, body, &bearer).await;
+            return send_with(&self.backend, method, path, body, &bearer).await;
         }
         let mut headers = vec![("impersonate-user", user(actor).to_owned())];
         for group in actor_groups(actor).iter().chain(&[NAMESPACE]) {
             headers.push(("impersonate-group", (*group).to_owned()));
         }
-        request(&self.admin, method, path, body, &headers).await
+        send_with(&self.admin, method, path, body, &headers).await
     }
 }
 
@@ -437,45 +408,4 @@ fn needs(case: &Case) -> Option<String> {
 
 pub(crate) fn bindings(namespace: &str) -> String {
     format!("{RIGHTS}/namespaces/{namespace}/rolebindings")
-}
-
-async fn request(
-    client: &Client,
-    method: Method,
-    path: &str,
-    body: &Value,
-    headers: &[(&str, String)],
-) -> (u16, Value) {
-    let kind = match (method == Method::PATCH, path.contains("/pods/")) {
-        (true, true) => "application/strategic-merge-patch+json",
-        (true, false) => "application/merge-patch+json",
-        (false, _) => "application/json",
-    };
-    let body = if body.is_null() {
-        Vec::new()
-    } else {
-        body.to_string().into_bytes()
-    };
-    let mut request = Request::builder()
-        .method(method)
-        .uri(path)
-        .header("content-type", kind);
-    for (name, value) in headers {
-        request = request.header(*name, value);
-    }
-    let answer = client
-        .send(request.body(Body::from(body)).expect("a request"))
-        .await;
-    let answer = answer.expect("the API server answers");
-    let status = answer.status().as_u16();
-    let bytes = answer
-        .into_body()
-        .collect()
-        .await
-        .expect("the whole answer")
-        .to_bytes();
-    (
-        status,
-        serde_json::from_slice(&bytes).unwrap_or(Value::Null),
-    )
 }

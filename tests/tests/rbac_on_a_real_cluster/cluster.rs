@@ -12,31 +12,13 @@ pub(crate) struct Cluster {
 
 impl Cluster {
     pub(crate) async fn of_this_run() -> Option<Self> {
-        let Some(dir) = std::env::var_os("BREAKGLASS_TEST_CLUSTER").map(PathBuf::from) else {
-            let skipped = std::env::var("BREAKGLASS_SKIP").unwrap_or_default();
-            assert!(
-                skipped.split(',').any(|part| part.trim() == "cluster"),
-                "there is no cluster to test on: run `cargo xtask cluster up DIR` and set \
-                 BREAKGLASS_TEST_CLUSTER=DIR, or leave this part out with BREAKGLASS_SKIP=cluster"
-            );
-            eprintln!("skipped: no cluster, as BREAKGLASS_SKIP says");
-            return None;
-        };
-        // Another provider may have been installed by a test of the same process.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let text = |name| {
-            let path = dir.join(name);
-            let text = std::fs::read_to_string(&path);
-            text.unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-                .trim()
-                .to_owned()
-        };
+        let real = RealCluster::of_this_run().await?;
         Some(Self {
-            admin: client(dir.join("admin.conf")).await,
-            sidecar: client(dir.join("sidecar.conf")).await,
-            debug_image: text("debug-image"),
-            app_image: text("app-image"),
-            dir,
+            sidecar: real.client("sidecar.conf").await,
+            debug_image: real.text("debug-image"),
+            app_image: real.text("app-image"),
+            admin: real.admin,
+            dir: real.dir,
         })
     }
 
@@ -66,7 +48,13 @@ impl Cluster {
         let pods = format!("/api/v1/namespaces/{namespace}/pods");
         self.as_admin(Method::POST, &pods, &self.pod("app")).await;
         until("the pod runs", async || {
-            let (_, pod) = send(&self.admin, Method::GET, &format!("{pods}/app"), None).await;
+            let (_, pod) = send(
+                &self.admin,
+                Method::GET,
+                &format!("{pods}/app"),
+                &Value::Null,
+            )
+            .await;
             pod["status"]["phase"] == "Running"
         })
         .await;
@@ -83,7 +71,10 @@ impl Cluster {
         // The pod is refused until the controller has made the namespace's service account.
         let account = format!("/api/v1/namespaces/{namespace}/serviceaccounts/default");
         until("the namespace has its service account", async || {
-            send(&self.admin, Method::GET, &account, None).await.0 == 200
+            send(&self.admin, Method::GET, &account, &Value::Null)
+                .await
+                .0
+                == 200
         })
         .await;
         namespace
@@ -122,70 +113,13 @@ impl Cluster {
     }
 
     pub(crate) async fn as_admin(&self, method: Method, path: &str, body: &Value) {
-        let (status, answer) = send(&self.admin, method, path, Some(body)).await;
+        let (status, answer) = send(&self.admin, method, path, body).await;
         assert!((200..300).contains(&status), "{path}: {answer}");
     }
 
     /// Deletes the namespace without waiting for it: its name is never used again.
     pub(crate) async fn forget(&self, namespace: &str) {
         let path = format!("/api/v1/namespaces/{namespace}");
-        send(&self.admin, Method::DELETE, &path, None).await;
+        send(&self.admin, Method::DELETE, &path, &Value::Null).await;
     }
-}
-
-async fn client(kubeconfig: PathBuf) -> Client {
-    let shown = kubeconfig.display().to_string();
-    let kubeconfig = Kubeconfig::read_from(kubeconfig).expect(&shown);
-    let options = KubeConfigOptions::default();
-    let config = Config::from_custom_kubeconfig(kubeconfig, &options)
-        .await
-        .expect(&shown);
-    Client::try_from(config).expect(&shown)
-}
-
-/// One request as it stands, so that a refusal is told from a failure by its status alone.
-pub(crate) async fn send(
-    client: &Client,
-    method: Method,
-    path: &str,
-    body: Option<&Value>,
-) -> (u16, Value) {
-    let kind = match (
-        method == Method::PATCH,
-        path.contains("/ephemeralcontainers"),
-    ) {
-        (true, true) => "application/strategic-merge-patch+json",
-        (true, false) => "application/merge-patch+json",
-        (false, _) => "application/json",
-    };
-    let body = body.map(Value::to_string).unwrap_or_default().into_bytes();
-    let request = Request::builder()
-        .method(method)
-        .uri(path)
-        .header("content-type", kind);
-    let request = request.body(Body::from(body)).expect("a request");
-    let answer = client.send(request).await.expect("the API server answers");
-    let status = answer.status().as_u16();
-    let bytes = answer
-        .into_body()
-        .collect()
-        .await
-        .expect("the whole answer")
-        .to_bytes();
-    (
-        status,
-        serde_json::from_slice(&bytes).unwrap_or(Value::Null),
-    )
-}
-
-/// Asks until it is so, with a bound.
-pub(crate) async fn until(what: &str, so: impl AsyncFn() -> bool) {
-    let asked = tokio::time::timeout(WITHIN, async {
-        while !so().await {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    });
-    asked
-        .await
-        .unwrap_or_else(|_| panic!("{what}: not so within {WITHIN:?}"));
 }

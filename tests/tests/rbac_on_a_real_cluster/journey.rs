@@ -3,10 +3,10 @@
 //! Invariant: a step that the cluster refuses, or whose answer lacks what the session needs of it,
 //! ends the journey with its name. What is made has the app's volumes, as a session's has.
 
-use super::cluster::until;
 use super::*;
 use breakglass::cluster::{self as adapter, ClusterConfig};
 use breakglass::ports::cluster::{Cluster as Port, Deleted, PodRef};
+use breakglass_tests::log::Log;
 use decisions::copy_pod::{CopySpec, copy_pod};
 use decisions::debug_container::{DebugSpec, DebugUser, debug_container};
 use decisions::grant::{GrantSpec, Sanction, Subject, grant};
@@ -28,6 +28,8 @@ pub(crate) struct Journey<'a> {
     namespace: &'a str,
     image: &'a str,
     id: SessionId,
+    log: Log,
+    _caught: tracing::subscriber::DefaultGuard,
 }
 
 fn at<T>(step: &'static str, result: Result<T, impl Display>) -> Result<T, Broken> {
@@ -41,6 +43,8 @@ fn so(step: &'static str, holds: bool, otherwise: &str) -> Result<(), Broken> {
 impl<'a> Journey<'a> {
     /// A new session's, by an adapter that has seen nothing yet.
     pub(crate) async fn new(cluster: &'a Cluster, namespace: &'a str) -> Self {
+        let log = Log::default();
+        let caught = log.take();
         let way = json!({ "kubeconfig": { "path": cluster.dir.join("sidecar.conf") } });
         let config: ClusterConfig = serde_json::from_value(way).expect("a configuration");
         let configs = BTreeMap::from([("real".to_owned(), config)]);
@@ -56,6 +60,8 @@ impl<'a> Journey<'a> {
                     break id;
                 }
             },
+            log,
+            _caught: caught,
         }
     }
 
@@ -188,6 +194,9 @@ impl<'a> Journey<'a> {
         let name = names::debug_container_name(&self.id);
         let running = self.port.await_running(pod, &name, WITHIN).await;
         at("wait for the debug container", running)?;
+        let said = self.log.text();
+        let watched = !said.contains("may not watch");
+        so("wait by a watch, asking once", watched, &said)?;
         at("attach", self.port.attach(pod, &name).await).map(drop)
     }
 
@@ -232,7 +241,7 @@ fn facts(pod: &Value) -> PodFacts {
 pub(crate) async fn fresh_pod(cluster: &Cluster, namespace: &str) -> String {
     let pods = format!("/api/v1/namespaces/{namespace}/pods");
     let fresh = async || {
-        let (_, found) = send(&cluster.admin, Method::GET, &pods, None).await;
+        let (_, found) = send(&cluster.admin, Method::GET, &pods, &Value::Null).await;
         let items = found["items"].as_array().cloned().unwrap_or_default();
         items.into_iter().find(|pod| {
             let ready = pod["status"]["containerStatuses"][0]["ready"] == true;

@@ -3,7 +3,6 @@
 //!
 //! Invariant: the roles are the rendered ones again afterwards, however the test ends.
 
-use super::cluster::until;
 use super::journey::{Broken, Journey, fresh_pod};
 use super::*;
 use policies::render::{BACKEND, DEBUG_COPY, DEBUG_LIVE};
@@ -21,8 +20,9 @@ const NEEDED: &[(&str, &str)] = &[
     ("list pods", "ask about its controller"),
     ("patch pods", "mark the pod"),
     // A wait that may not watch asks again and again: later, and with more calls (C-9).
-    ("watch pods", NOTHING),
-    // API servers ask for it from 1.35 on (C-27).
+    ("watch pods", "wait by a watch, asking once"),
+    // API servers ask for it from 1.35 on (C-27), as the stand-in does:
+    // `before_1_35_attach_needs_get_alone`.
     ("create pods/attach", NOTHING),
     ("get pods/attach", "attach"),
     ("patch pods/ephemeralcontainers", "add the debug container"),
@@ -112,7 +112,7 @@ impl Right {
                 "subresource": subresource, "verb": self.verb, "name": self.name } },
         });
         let path = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
-        let (_, answer) = send(&cluster.admin, Method::POST, path, Some(&review)).await;
+        let (_, answer) = send(&cluster.admin, Method::POST, path, &review).await;
         answer["status"]["allowed"] == true
     }
 }
@@ -128,7 +128,8 @@ impl<'a> Roles<'a> {
     async fn read(cluster: &'a Cluster, namespace: &'a str) -> Self {
         let mut rendered = Vec::new();
         for role in ROLES {
-            let (status, mut role) = send(&cluster.admin, Method::GET, &path(role), None).await;
+            let (status, mut role) =
+                send(&cluster.admin, Method::GET, &path(role), &Value::Null).await;
             assert_eq!(status, 200, "{role}");
             let metadata = role["metadata"].as_object_mut().expect("metadata");
             metadata.remove("resourceVersion");
@@ -214,7 +215,8 @@ impl<'a> Roles<'a> {
             ),
         ];
         for path in left {
-            let (status, answer) = send(&self.cluster.admin, Method::DELETE, &path, None).await;
+            let (status, answer) =
+                send(&self.cluster.admin, Method::DELETE, &path, &Value::Null).await;
             assert_eq!(status, 200, "{answer}");
         }
     }

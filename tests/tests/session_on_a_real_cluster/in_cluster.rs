@@ -3,7 +3,7 @@
 //! It runs on this machine, with what a pod has of its account where a pod has it; its cluster is
 //! the one that it is told to be in.
 
-use super::{cluster_dir, target};
+use super::{folder, target};
 use breakglass_tests::StageError;
 use breakglass_tests::browser::Tab;
 use breakglass_tests::pod::{BoundToken, Pod};
@@ -48,7 +48,7 @@ async fn is_taken(admin: &Path, token: &str) -> Option<bool> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn qt23_a_session_on_the_cluster_that_the_sidecar_runs_in() -> Result<(), StageError> {
-    let Some(dir) = cluster_dir() else {
+    let Some(dir) = folder() else {
         return Ok(());
     };
     let admin = dir.join("admin.conf");

@@ -10,10 +10,8 @@ use std::time::Duration;
 /// The port of the admission controller, which has no Service here.
 const PORT: u16 = 9443;
 
-async fn gone(world: &World, controller: &Controller) {
-    world
-        .until("the controller is gone", async || controller.is_gone())
-        .await;
+async fn gone(controller: &Controller) {
+    until("the controller is gone", async || controller.is_gone()).await;
 }
 
 /// Each native policy refuses.
@@ -84,39 +82,36 @@ async fn qp21_qk5_qk14_qk70_killed_the_fence_holds_fails_closed_and_nobody_else_
         controller.kill();
     }
     for controller in &controllers {
-        gone(&world, controller).await;
+        gone(controller).await;
     }
 
     still_refused(&world).await;
     let noticed = what_others_notice(&world, "killed").await;
     let fresh = rendering.apply(&world);
     world.remove(&format!("{NATIVE}/{first}")).await;
-    world
-        .until("the native policy is silent", async || {
-            matches!(
-                images::add(&world).await,
-                Verdict::NotAsked | Verdict::LetIn
-            )
-        })
-        .await;
+    until("the native policy is silent", async || {
+        matches!(
+            images::add(&world).await,
+            Verdict::NotAsked | Verdict::LetIn
+        )
+    })
+    .await;
     let image = images::add(&world).await;
     for controller in &mut controllers {
         controller.start();
     }
     // It puts back what it has generated, and the fence is whole.
     let put_back = format!("{NATIVE}/{first}");
-    world
-        .until("Kyverno puts the binding back", async || {
-            world.as_admin(Method::GET, &put_back, &Value::Null).await.0 == 200
-        })
-        .await;
+    until("Kyverno puts the binding back", async || {
+        world.as_admin(Method::GET, &put_back, &Value::Null).await.0 == 200
+    })
+    .await;
     let whole = "`spec.matchImageReferences[0].glob` differs";
-    world
-        .until("the fence is whole", async || {
-            let said = rendering.diff("real").1;
-            said.len() == 1 && said[0].contains(whole)
-        })
-        .await;
+    until("the fence is whole", async || {
+        let said = rendering.diff("real").1;
+        said.len() == 1 && said[0].contains(whole)
+    })
+    .await;
     world.take_away().await;
     assert_eq!(noticed, [""; 0]);
     assert!(!fresh, "what Kyverno does not take, kubectl says");
@@ -144,7 +139,7 @@ async fn qk20_qk22_restarted_kyverno_lets_no_image_in_once_it_has_read_its_polic
         .enumerate()
     {
         end(&controller);
-        gone(&world, &controller).await;
+        gone(&controller).await;
         controller.start();
         let adds = adds_until_refused(&world, 50).await;
         wrong.extend(adds.wrong());
@@ -262,20 +257,19 @@ async fn qk70_scaled_to_none_kyverno_takes_its_webhooks_away_and_that_is_told() 
     let mut controller = Controller::beside(world.dir(), Controller::ADMISSION);
     let [deployment, service] = as_in_pods(&world).await;
     controller.kill();
-    gone(&world, &controller).await;
+    gone(&controller).await;
     controller.start_behind_its_service(PORT);
-    world
-        .until("Kyverno is found by its Service", async || {
-            asks_by_service(&world).await == Some(true)
-        })
-        .await;
+    until("Kyverno is found by its Service", async || {
+        asks_by_service(&world).await == Some(true)
+    })
+    .await;
     let before = rendering.diff("real").1;
 
     world
         .change(&deployment, &json!({ "spec": { "replicas": 0 } }))
         .await;
     controller.ask_to_end();
-    gone(&world, &controller).await;
+    gone(&controller).await;
     let asks = asks_by_service(&world).await;
     let said = rendering.diff("real").1;
     still_refused(&world).await;
@@ -285,11 +279,10 @@ async fn qk70_scaled_to_none_kyverno_takes_its_webhooks_away_and_that_is_told() 
         world.remove(path).await;
     }
     controller.start();
-    world
-        .until("Kyverno is asked again", async || {
-            asks_by_service(&world).await == Some(false)
-        })
-        .await;
+    until("Kyverno is asked again", async || {
+        asks_by_service(&world).await == Some(false)
+    })
+    .await;
     let after = rendering.diff("real").1;
     world.take_away().await;
     assert_eq!(asks, None, "the webhook is gone");

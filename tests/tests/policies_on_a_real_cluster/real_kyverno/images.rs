@@ -34,11 +34,10 @@ pub(super) fn rendered(rendering: &Rendering) -> Value {
 /// Applies it, and waits until Kyverno refuses by it.
 pub(super) async fn apply(world: &World, policy: Value) {
     apply_unspoken(world, policy).await;
-    world
-        .until("Kyverno refuses the image", async || {
-            add(world).await == Verdict::Refused
-        })
-        .await;
+    until("Kyverno refuses the image", async || {
+        add(world).await == Verdict::Refused
+    })
+    .await;
 }
 
 /// Applies it and waits for its webhook, where other policies speak before Kyverno does.
@@ -46,12 +45,11 @@ pub(super) async fn apply_unspoken(world: &World, policy: Value) {
     world.made(LIST, policy).await;
     world.made(&pods(world), pod("app")).await;
     let path = format!("{LIST}/{NAME}");
-    world
-        .until("the policy of images is ready", async || {
-            let (_, policy) = world.as_admin(Method::GET, &path, &Value::Null).await;
-            policy["status"]["conditionStatus"]["ready"] == true
-        })
-        .await;
+    until("the policy of images is ready", async || {
+        let (_, policy) = world.as_admin(Method::GET, &path, &Value::Null).await;
+        policy["status"]["conditionStatus"]["ready"] == true
+    })
+    .await;
 }
 
 pub(super) fn pods(world: &World) -> String {
