@@ -21,6 +21,7 @@ pub mod sidecar;
 pub mod sigstore;
 pub mod smoke;
 pub mod stage;
+pub mod tls;
 pub mod witness;
 
 /// The repository's root.

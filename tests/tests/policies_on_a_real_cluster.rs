@@ -14,6 +14,8 @@
     reason = "a test panics to fail, and tells its story in one piece"
 )]
 
+#[path = "policies_on_a_real_cluster/mesh.rs"]
+mod mesh;
 #[path = "policies_on_a_real_cluster/pod_security.rs"]
 mod pod_security;
 #[path = "policies_on_a_real_cluster/real_kyverno.rs"]

@@ -10,6 +10,7 @@ use super::content::{BLOCK, Burst};
 use super::upgrade::{accept, switching};
 use super::{CONTAINER, NAMESPACE};
 use crate::StageError;
+use crate::tls::acceptor;
 use base64::Engine as _;
 use breakglass::clock::SystemClock;
 use breakglass::ports::{Clock, Elapsed};
@@ -21,8 +22,6 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
-use rustls::pki_types::PrivateKeyDer;
 use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::path::Path;
@@ -30,7 +29,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
@@ -117,33 +115,6 @@ async fn listen(
     std::fs::write(dir.join(file), kubeconfig.to_string())
         .map_err(|error| StageError::of("the kubeconfig cannot be written", error))?;
     Ok(listener)
-}
-
-fn acceptor() -> Result<(TlsAcceptor, String), StageError> {
-    let told = |error: rcgen::Error| StageError::of("no certificate", error);
-    let authority_key = KeyPair::generate().map_err(told)?;
-    let mut authority = CertificateParams::new(Vec::new()).map_err(told)?;
-    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    authority
-        .distinguished_name
-        .push(DnType::CommonName, "bench authority");
-    let pem = authority.self_signed(&authority_key).map_err(told)?.pem();
-    let issuer = Issuer::new(authority, authority_key);
-    let key = KeyPair::generate().map_err(told)?;
-    let server = CertificateParams::new(["127.0.0.1".to_owned()]).map_err(told)?;
-    let certificate = server.signed_by(&key, &issuer).map_err(told)?;
-    let private = PrivateKeyDer::try_from(key.serialize_der())
-        .map_err(|why| StageError::new(format!("the certificate's key: {why}")))?;
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = rustls::ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .and_then(|builder| {
-            builder
-                .with_no_client_auth()
-                .with_single_cert(vec![certificate.der().clone()], private)
-        })
-        .map_err(|error| StageError::of("no TLS", error))?;
-    Ok((TlsAcceptor::from(Arc::new(config)), pem))
 }
 
 /// A connection that can take a burst.

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 const LEVELS: [&str; 3] = ["privileged", "baseline", "restricted"];
 
 /// An app that each standard just lets through.
-fn app(level: &str) -> Value {
+pub(crate) fn app(level: &str) -> Value {
     let context = match level {
         "privileged" => json!({ "privileged": true }),
         "baseline" => json!({}),
@@ -73,13 +73,13 @@ fn copy(pod: &Value) -> Result<Value, CopyRefusal> {
 }
 
 /// A namespace that enforces a standard.
-struct Enforcing<'a> {
+pub(crate) struct Enforcing<'a> {
     world: &'a World,
-    name: String,
+    pub(crate) name: String,
 }
 
 impl<'a> Enforcing<'a> {
-    async fn make(world: &'a World, level: &str) -> Self {
+    pub(crate) async fn make(world: &'a World, level: &str) -> Self {
         let name = format!("{}-{level}", world.namespace(Place::App));
         let mut labels = Place::App.labels();
         labels["pod-security.kubernetes.io/enforce"] = json!(level);
@@ -99,7 +99,7 @@ impl<'a> Enforcing<'a> {
     }
 
     /// The app as it then is, or what is said against it.
-    async fn app(&self, level: &str) -> Result<Value, String> {
+    pub(crate) async fn app(&self, level: &str) -> Result<Value, String> {
         let (status, answer) = self
             .world
             .as_admin(Method::POST, &self.pods(), &app(level))
@@ -111,7 +111,7 @@ impl<'a> Enforcing<'a> {
     }
 
     /// What comes of a session's own request.
-    async fn send(&self, method: Method, path: &str, body: &Value) -> String {
+    pub(crate) async fn send(&self, method: Method, path: &str, body: &Value) -> String {
         let path = format!("{}{path}?dryRun=All", self.pods());
         let (status, answer) = self.world.send(Actor::Backend, method, &path, body).await;
         match answer["message"].as_str() {
@@ -120,21 +120,21 @@ impl<'a> Enforcing<'a> {
         }
     }
 
-    async fn live(&self, pod: &Value) -> String {
+    pub(crate) async fn live(&self, pod: &Value) -> String {
         let body = json!({ "spec": { "ephemeralContainers": [debug(pod)] } });
         let name = pod["metadata"]["name"].as_str().expect("a name");
         let path = format!("/{name}/ephemeralcontainers");
         self.send(Method::PATCH, &path, &body).await
     }
 
-    async fn copy(&self, pod: &Value) -> String {
+    pub(crate) async fn copy(&self, pod: &Value) -> String {
         match copy(pod) {
             Ok(copy) => self.send(Method::POST, "", &copy).await,
             Err(refusal) => format!("not made: {refusal}"),
         }
     }
 
-    async fn remove(&self) {
+    pub(crate) async fn remove(&self) {
         let path = format!("/api/v1/namespaces/{}", self.name);
         self.world.remove(&path).await;
     }
