@@ -6,6 +6,7 @@ use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
+use tokio::signal::unix::{SignalKind, signal};
 
 /// A child in a process group of its own.
 pub struct Process {
@@ -133,6 +134,27 @@ impl Process {
             let _ = rustix::process::kill_process(pid, signal);
         }
     }
+}
+
+/// Waits until this process is told to end: SIGTERM, SIGINT or SIGHUP. Its children are in groups
+/// of their own, so that only it ends them.
+///
+/// # Errors
+/// Signals cannot be waited for.
+pub async fn told_to_end() -> Result<(), StageError> {
+    let of =
+        |kind| signal(kind).map_err(|error| StageError::of("signals cannot be waited for", error));
+    let (mut terminated, mut interrupted, mut hung_up) = (
+        of(SignalKind::terminate())?,
+        of(SignalKind::interrupt())?,
+        of(SignalKind::hangup())?,
+    );
+    tokio::select! {
+        _ = terminated.recv() => {}
+        _ = interrupted.recv() => {}
+        _ = hung_up.recv() => {}
+    }
+    Ok(())
 }
 
 fn spawn(name: &str, mut command: Command) -> Result<Child, StageError> {

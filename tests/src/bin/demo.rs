@@ -2,6 +2,7 @@
 //!
 //! The last line on stdout is JSON; exit 0 when every promise was kept. Progress goes to stderr.
 
+use breakglass_tests::processes::told_to_end;
 use breakglass_tests::smoke::{self, Opened, Seen};
 use breakglass_tests::stage::{Place, Stage, Target};
 use breakglass_tests::{StageError, root};
@@ -39,7 +40,13 @@ struct Options {
 #[tokio::main]
 async fn main() -> ExitCode {
     let _ = rustls::crypto::ring::default_provider().install_default();
-    match run(Options::parse()).await {
+    let ran = tokio::select! {
+        ran = run(Options::parse()) => ran,
+        told = told_to_end() => {
+            Err(told.err().unwrap_or_else(|| StageError::new("it was told to end")))
+        }
+    };
+    match ran {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {

@@ -1,7 +1,8 @@
-//! The tests' Sigstore, until Ctrl-C: for a person who wants to sign an image or to look at a log.
+//! The tests' Sigstore, until it is told to end: for a person who wants to sign an image or to look at a log.
 //! Prints one JSON object once all of it answers.
 
 use breakglass_tests::StageError;
+use breakglass_tests::processes::told_to_end;
 use breakglass_tests::sigstore::Sigstore;
 use serde_json::json;
 
@@ -9,6 +10,13 @@ use serde_json::json;
 async fn main() -> Result<(), StageError> {
     // A second start by another part of the process is no failure.
     let _ = rustls::crypto::ring::default_provider().install_default();
+    tokio::select! {
+        run = run() => run,
+        told = told_to_end() => told,
+    }
+}
+
+async fn run() -> Result<(), StageError> {
     let sigstore = Sigstore::start().await?;
     let said = json!({
         "log": sigstore.log_url(),
@@ -22,7 +30,5 @@ async fn main() -> Result<(), StageError> {
     {
         println!("{said}");
     }
-    tokio::signal::ctrl_c()
-        .await
-        .map_err(|error| StageError::of("Ctrl-C cannot be waited for", error))
+    std::future::pending().await
 }

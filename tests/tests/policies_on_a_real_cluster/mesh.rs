@@ -121,13 +121,8 @@ fn changes(request: &Value, habit: Habit) -> Vec<Value> {
         changes.push(json!({ "op": "add", "path": "/spec/containers/-", "value": proxy }));
     }
     if habit == Habit::Label {
-        let labels = match pod["metadata"]["labels"].clone() {
-            Value::Object(mut labels) => {
-                labels.insert("mesh.example/revision".to_owned(), json!("2"));
-                Value::Object(labels)
-            }
-            _ => json!({ "mesh.example/revision": "2" }),
-        };
+        let mut labels = pod["metadata"]["labels"].clone();
+        labels["mesh.example/revision"] = json!("2");
         changes.push(json!({ "op": "add", "path": "/metadata/labels", "value": labels }));
     }
     changes
