@@ -219,6 +219,12 @@ pub(crate) fn test(root: &Path, options: &Options) -> ExitCode {
     }
 }
 
+/// What came of steps that do not rest on each other: all have run, the first failure is told.
+fn all_of(ran: impl IntoIterator<Item = Result<(), String>>) -> Result<(), String> {
+    let ran: Vec<_> = ran.into_iter().collect();
+    ran.into_iter().collect()
+}
+
 /// Runs a test command and adds up what its runner says.
 fn tests(command: &mut Command, count: &mut Count) -> Result<(), String> {
     let before = count.passed + count.failed;
@@ -269,7 +275,7 @@ fn checked(command: &mut Command, count: &mut Count) -> Result<(), String> {
 }
 
 fn lint(root: &Path, count: &mut Count) -> Result<(), String> {
-    checked(&mut cargo(root, &["fmt", "--all", "--check"]), count)?;
+    let format = ["fmt", "--all", "--check"];
     let clippy = [
         "clippy",
         "--workspace",
@@ -278,19 +284,19 @@ fn lint(root: &Path, count: &mut Count) -> Result<(), String> {
         "-D",
         "warnings",
     ];
-    checked(&mut cargo(root, &clippy), count)
+    all_of([
+        checked(&mut cargo(root, &format), count),
+        checked(&mut cargo(root, &clippy), count),
+    ])
 }
 
 fn unit(root: &Path, count: &mut Count) -> Result<(), String> {
-    tests(
-        &mut cargo(
-            root,
-            &["test", "--workspace", "--lib", "--bins", "--no-fail-fast"],
-        ),
-        count,
-    )?;
+    let inside = ["test", "--workspace", "--lib", "--bins", "--no-fail-fast"];
     let names = ["vectors", "proofs", "preflight", "policy_cases"];
-    tests(&mut integration_tests(root, &names), count)
+    all_of([
+        tests(&mut cargo(root, &inside), count),
+        tests(&mut integration_tests(root, &names), count),
+    ])
 }
 
 /// The integration tests of these names. Of the whole workspace, whatever they are in: so all that
@@ -325,8 +331,10 @@ fn npm(root: &Path, folder: &str, script: &str) -> Command {
 }
 
 fn vectors(root: &Path, count: &mut Count) -> Result<(), String> {
-    checked(&mut npm(root, "tests/vectors", "types"), count)?;
-    tests(&mut npm(root, "tests/vectors", "node"), count)
+    all_of([
+        checked(&mut npm(root, "tests/vectors", "types"), count),
+        tests(&mut npm(root, "tests/vectors", "node"), count),
+    ])
 }
 
 fn browser(root: &Path, count: &mut Count) -> Result<(), String> {
@@ -350,11 +358,10 @@ fn integration(root: &Path, name: &str, count: &mut Count) -> Result<(), String>
 fn standin(root: &Path, count: &mut Count) -> Result<(), String> {
     // The stand-in itself first: what it promises the other tests rest on.
     let names = ["attach", "faults", "kube_client", "rights"];
-    tests(&mut integration_tests(root, &names), count)?;
-    for name in ["kube_on_standin", "sidecar", "sidecar_logs", "sessions"] {
-        integration(root, name, count)?;
-    }
-    Ok(())
+    let itself = tests(&mut integration_tests(root, &names), count);
+    let on_it = ["kube_on_standin", "sidecar", "sidecar_logs", "sessions"];
+    let on_it = on_it.map(|name| integration(root, name, count));
+    itself.and(all_of(on_it))
 }
 
 fn smoke(root: &Path, count: &mut Count) -> Result<(), String> {
@@ -419,11 +426,13 @@ fn real_cluster(root: &Path, count: &mut Count) -> Result<(), String> {
         cluster::deploy_app(dir, &app).map_err(|error| chain(&error))?;
         demo::smoke_on(root, dir.path())?;
         count.passed += 1;
-        on_cluster(root, dir, "rbac_on_a_real_cluster", &[], count)?;
-        on_cluster(root, dir, "session_on_a_real_cluster", &[], count)?;
-        on_cluster(root, dir, CONTRACT_TESTS, &[], count)?;
         let without_kyverno = ["--skip", KYVERNO_TESTS];
-        on_cluster(root, dir, POLICY_TESTS, &without_kyverno, count)
+        all_of([
+            on_cluster(root, dir, "rbac_on_a_real_cluster", &[], count),
+            on_cluster(root, dir, "session_on_a_real_cluster", &[], count),
+            on_cluster(root, dir, CONTRACT_TESTS, &[], count),
+            on_cluster(root, dir, POLICY_TESTS, &without_kyverno, count),
+        ])
     })
 }
 
@@ -436,9 +445,11 @@ fn real_kyverno(root: &Path, count: &mut Count) -> Result<(), String> {
     let sigstore = cluster::build_sigstore().map_err(|error| chain(&error))?;
     with_cluster(|dir| {
         cluster::kyverno_up(dir).map_err(|error| chain(&error))?;
-        on_cluster(root, dir, POLICY_TESTS, &[KYVERNO_TESTS], count)?;
         let mut images = integration_tests(root, &["image_policy_on_a_real_cluster"]);
         images.env("BREAKGLASS_TEST_CLUSTER", dir.path());
-        tests(images.env(demo::SIGSTORE, sigstore), count)
+        all_of([
+            on_cluster(root, dir, POLICY_TESTS, &[KYVERNO_TESTS], count),
+            tests(images.env(demo::SIGSTORE, sigstore), count),
+        ])
     })
 }
