@@ -4,9 +4,11 @@ mod mend;
 
 use super::{Config, Secret};
 use mend::mended;
+use policies::fence::SIGNATURE_SECONDS;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// A configuration file is small; a larger one is not one.
 const LARGEST_FILE: u64 = 1 << 20;
@@ -246,8 +248,24 @@ fn impossible(config: &Config, whole: bool) -> Vec<String> {
     }
     if let Some(policies) = &config.policies {
         problems.extend(policies.problems(config, whole));
+        for cluster in policies.clusters.keys() {
+            problems.extend(gives_up_on_signatures(config, cluster));
+        }
     }
     problems
+}
+
+/// The API server answers a call whose signature nobody can judge after [`SIGNATURE_SECONDS`]; who
+/// gave it up before does not know whether it was done (P-1).
+fn gives_up_on_signatures(config: &Config, cluster: &str) -> Option<String> {
+    let call = config.clusters.get(cluster)?.limits.call;
+    (call <= Duration::from_secs(u64::from(SIGNATURE_SECONDS))).then(|| {
+        format!(
+            "`clusters.{cluster}.callTimeoutSeconds` must be more than {SIGNATURE_SECONDS}: so long \
+             the API server may wait for the debug image's signature to be judged, and whether a \
+             call that was given up before was done is not known"
+        )
+    })
 }
 
 pub(super) fn is_pinned(image: &str) -> bool {

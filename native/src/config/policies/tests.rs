@@ -209,6 +209,14 @@ fn what_cannot_work_is_told_with_its_key() {
         check(change, &["a beginning and then one `*`"]);
     }
     check(
+        |file| file["clusters"]["dev-1"]["callTimeoutSeconds"] = json!(7),
+        &["`clusters.dev-1.callTimeoutSeconds` must be more than 7"],
+    );
+    check(
+        |file| file["clusters"]["dev-1"]["callTimeoutSeconds"] = json!(8),
+        &[],
+    );
+    check(
         |file| file["policies"]["imageSigning"]["subject"] = json!("https://x/workflows/*"),
         &["compared exactly"],
     );
