@@ -144,7 +144,7 @@ pub fn parse(source: &str) -> Result<Node, CompileError> {
 ///
 /// Where it has not, or where the text is more than this engine reads (`engine_limit`).
 pub fn in_dialect(source: &str, version: KubernetesVersion) -> Result<(), CompileError> {
-    check::check(&parse(source)?, version, false)
+    check::check(&parse(source)?, version)
 }
 
 /// An expression that can be evaluated. A copy shares its tree.
@@ -164,7 +164,7 @@ impl Expression {
     /// engine does not have.
     pub fn compile(source: &str, version: KubernetesVersion) -> Result<Self, CompileError> {
         let ast = parse(source)?;
-        check::check(&ast, version, true)?;
+        check::check(&ast, version)?;
         Ok(Self {
             source: source.into(),
             ast: Arc::new(ast),

@@ -261,9 +261,9 @@ fn gives_up_on_signatures(config: &Config, cluster: &str) -> Option<String> {
     let call = config.clusters.get(cluster)?.limits.call;
     (call <= Duration::from_secs(u64::from(SIGNATURE_SECONDS))).then(|| {
         format!(
-            "`clusters.{cluster}.callTimeoutSeconds` must be more than {SIGNATURE_SECONDS}: so long \
-             the API server may wait for the debug image's signature to be judged, and whether a \
-             call that was given up before was done is not known"
+            "`clusters.{cluster}.callTimeoutSeconds` must be more than {SIGNATURE_SECONDS}: so \
+             long the API server may wait for the debug image's signature to be judged, and \
+             whether a call that was given up before was done is not known"
         )
     })
 }

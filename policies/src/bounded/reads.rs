@@ -264,7 +264,8 @@ impl<'a> Reader<'a> {
             | MacroKind::Filter
             | MacroKind::TransformList
             | MacroKind::TransformMap
-            | MacroKind::TransformMapEntry => self.step(&range, &Step::Each),
+            | MacroKind::TransformMapEntry
+            | MacroKind::SortBy => self.step(&range, &Step::Each),
         };
         let before = self.scope.len();
         for name in std::iter::once(&inner.name).chain(&inner.second) {
@@ -277,7 +278,7 @@ impl<'a> Reader<'a> {
         self.scope.truncate(before);
         match inner.kind {
             MacroKind::All | MacroKind::Exists | MacroKind::ExistsOne => Stands::default(),
-            MacroKind::Filter => range,
+            MacroKind::Filter | MacroKind::SortBy => range,
             MacroKind::OptMap | MacroKind::OptFlatMap => body,
             MacroKind::Map
             | MacroKind::TransformList

@@ -35,6 +35,10 @@ pub struct Question {
     pub namespace: String,
     /// The object's name, or nothing.
     pub name: String,
+    /// The field selector, or nothing.
+    pub field_selector: String,
+    /// The label selector, or nothing.
+    pub label_selector: String,
     /// The verb.
     pub verb: String,
 }

@@ -274,6 +274,8 @@ pub enum MacroKind {
     TransformMap,
     /// `transformMapEntry`
     TransformMapEntry,
+    /// `sortBy`
+    SortBy,
 }
 
 impl MacroKind {
@@ -291,6 +293,7 @@ impl MacroKind {
             Self::TransformList => "transformList",
             Self::TransformMap => "transformMap",
             Self::TransformMapEntry => "transformMapEntry",
+            Self::SortBy => "sortBy",
         }
     }
 }

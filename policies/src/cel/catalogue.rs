@@ -1,11 +1,8 @@
 //! Which functions and macros exist, how they are called, and from which Kubernetes on.
 //!
-//! Invariant: a function that is not in [`HERE`] cannot be compiled. One that Kubernetes has and
-//! this engine has not, called so and with so many arguments, stands in [`ELSEWHERE`], so that the
-//! refusal is the engine's and not the API server's. Both together are what the API server
-//! declares (`tests/library.txt`). The versions are those from which an expression with the
-//! function can be *written*: the API server compiles a new one by the library of the release
-//! before.
+//! Invariant: [`ALL`] is what the API server declares (`tests/library.txt`); nothing else is
+//! compiled. The versions are those from which an expression with the function can be *written*:
+//! the API server compiles a new one by the library of the release before.
 
 use super::KubernetesVersion;
 
@@ -61,8 +58,8 @@ const fn of(space: &'static str, name: &'static str, arguments: usize, since: u3
     entry(name, Style::Of(space), (arguments, arguments), since)
 }
 
-/// What this engine evaluates.
-pub(super) const HERE: &[Function] = &[
+/// What there is.
+pub(super) const ALL: &[Function] = &[
     // Conversions and the type.
     global("size", 1),
     global("type", 1),
@@ -109,6 +106,9 @@ pub(super) const HERE: &[Function] = &[
     entry("slice", Style::Member, (2, 2), 35),
     entry("sort", Style::Member, (0, 0), 35),
     entry("reverse", Style::Member, (0, 0), 35),
+    of("lists", "range", 1, 35),
+    member("first", 0),
+    member("last", 0),
     // Optionals.
     of("optional", "of", 1, 29),
     of("optional", "none", 0, 29),
@@ -117,6 +117,8 @@ pub(super) const HERE: &[Function] = &[
     member("value", 0),
     member("or", 1),
     member("orValue", 1),
+    of("optional", "unwrap", 1, 29),
+    member("unwrapOpt", 0),
     // Times; of a timestamp also in a time zone.
     between("getFullYear", 0, 1),
     between("getMonth", 0, 1),
@@ -165,36 +167,13 @@ pub(super) const HERE: &[Function] = &[
     entry("ip", Style::Member, (0, 0), 31),
     entry("masked", Style::Member, (0, 0), 31),
     entry("prefixLength", Style::Member, (0, 0), 31),
-    // The authorizer.
-    member("path", 1),
-    member("group", 1),
-    member("serviceAccount", 2),
-    member("resource", 1),
-    member("subresource", 1),
-    member("namespace", 1),
-    member("name", 1),
-    member("check", 1),
-    member("allowed", 0),
-    member("reason", 0),
-    member("errored", 0),
-    member("error", 0),
-];
-
-/// What Kubernetes has, or has in some release, and this engine has not.
-pub(super) const ELSEWHERE: &[Function] = &[
-    entry("fieldSelector", Style::Member, (1, 1), 32),
-    entry("labelSelector", Style::Member, (1, 1), 32),
+    // Versions.
     entry("semver", Style::Global, (1, 2), 34),
     entry("isSemver", Style::Global, (1, 2), 34),
     entry("major", Style::Member, (0, 0), 34),
     entry("minor", Style::Member, (0, 0), 34),
     entry("patch", Style::Member, (0, 0), 34),
-    entry("sortBy", Style::Member, (2, 2), 35),
-    of("lists", "range", 1, 35),
-    member("first", 0),
-    member("last", 0),
-    of("optional", "unwrap", 1, 29),
-    member("unwrapOpt", 0),
+    // Formats.
     entry("validate", Style::Member, (1, 1), 32),
     of("format", "named", 1, 32),
     of("format", "dns1123Label", 0, 32),
@@ -210,6 +189,21 @@ pub(super) const ELSEWHERE: &[Function] = &[
     of("format", "byte", 0, 32),
     of("format", "date", 0, 32),
     of("format", "datetime", 0, 32),
+    // The authorizer.
+    member("path", 1),
+    member("group", 1),
+    member("serviceAccount", 2),
+    member("resource", 1),
+    member("subresource", 1),
+    member("namespace", 1),
+    member("name", 1),
+    entry("fieldSelector", Style::Member, (1, 1), 32),
+    entry("labelSelector", Style::Member, (1, 1), 32),
+    member("check", 1),
+    member("allowed", 0),
+    member("reason", 0),
+    member("errored", 0),
+    member("error", 0),
 ];
 
 /// The last release whose functions are all listed here; what a later one has besides is not known.
@@ -220,21 +214,17 @@ pub(super) const SPACES: &[&str] = &["sets", "optional", "strings", "ip", "forma
 
 /// The macros with two names can be written from here on.
 pub(super) const TWO_NAMES_SINCE: u32 = 33;
+/// `sortBy` can be written from here on.
+pub(super) const SORT_BY_SINCE: u32 = 35;
 /// `.?`, `[?]` and what goes with them can be written from here on.
 pub(super) const OPTIONALS_SINCE: u32 = 29;
 
-/// The function of a name and style that takes so many arguments, and whether it is here.
-pub(super) fn find(
-    name: &str,
-    style: Style,
-    arguments: usize,
-) -> Option<(&'static Function, bool)> {
-    let is = |function: &&Function| {
+/// The function of a name and style that takes so many arguments.
+pub(super) fn find(name: &str, style: Style, arguments: usize) -> Option<&'static Function> {
+    ALL.iter().find(|function| {
         let (fewest, most) = function.arguments;
         function.name == name && function.style == style && (fewest..=most).contains(&arguments)
-    };
-    let here = HERE.iter().find(is).map(|function| (function, true));
-    here.or_else(|| ELSEWHERE.iter().find(is).map(|function| (function, false)))
+    })
 }
 
 impl Function {

@@ -1,6 +1,6 @@
 //! What can be said of names and functions before anything is evaluated.
 //!
-//! Invariant: what passes calls only functions that exist in the release and here, with a number
+//! Invariant: what passes calls only functions that exist in the release, with a number
 //! of arguments that they take. Types are not checked: a wrong one is an error of evaluation.
 
 use super::ast::{Kind, Literal, Macro, MacroKind, Node, Position};
@@ -49,16 +49,10 @@ const REQUEST_FIELDS: &[&str] = &[
     "options",
 ];
 
-/// Checks a tree that is to be evaluated here, or one (`!evaluates`) that only the API server is
-/// to take.
-pub(super) fn check(
-    node: &Node,
-    version: KubernetesVersion,
-    evaluates: bool,
-) -> Result<(), CompileError> {
+/// Checks a tree.
+pub(super) fn check(node: &Node, version: KubernetesVersion) -> Result<(), CompileError> {
     Check {
         version,
-        evaluates,
         bound: Vec::new(),
     }
     .node(node)
@@ -66,7 +60,6 @@ pub(super) fn check(
 
 struct Check<'a> {
     version: KubernetesVersion,
-    evaluates: bool,
     /// The names that the macros around bind.
     bound: Vec<&'a str>,
 }
@@ -148,6 +141,9 @@ impl<'a> Check<'a> {
             let what = format!("`{}` with two names", inner.kind.name());
             return Err(self.too_new(&what, catalogue::TWO_NAMES_SINCE, at));
         }
+        if inner.kind == MacroKind::SortBy && self.version.minor() < catalogue::SORT_BY_SINCE {
+            return Err(self.too_new("`sortBy`", catalogue::SORT_BY_SINCE, at));
+        }
         self.node(&inner.range)?;
         let before = self.bound.len();
         self.bound.push(&inner.name);
@@ -172,22 +168,15 @@ impl<'a> Check<'a> {
             None => Style::Global,
             Some(target) => self.space(target).map_or(Style::Member, Style::Of),
         };
-        let Some((function, here)) = catalogue::find(name, style, arguments.len()) else {
+        let Some(function) = catalogue::find(name, style, arguments.len()) else {
             return Err(self.unknown(name, style, arguments.len(), at));
         };
         if !function.is_in(self.version) {
             return Err(self.too_new(&format!("`{name}`"), function.since, at));
         }
-        if !here && self.evaluates {
-            let message = format!("`{name}` is not supported by this engine");
-            return Err(CompileError::limit(message, at));
-        }
         literal_regex(function, arguments)?;
         if style == Style::Member {
             target.map_or(Ok(()), |target| self.node(target))?;
-        }
-        if !here && name == "sortBy" {
-            return Ok(()); // a macro whose name this check does not bind
         }
         arguments
             .iter()
@@ -202,10 +191,10 @@ impl<'a> Check<'a> {
                 format!("`{name}`, called so, is no function of Kubernetes up to 1.{until}");
             return CompileError::limit(message, at);
         }
-        let all = || catalogue::HERE.iter().chain(catalogue::ELSEWHERE);
-        let message = if all().any(|known| known.name == name && known.style == style) {
+        let mut all = catalogue::ALL.iter();
+        let message = if all.any(|known| known.name == name && known.style == style) {
             format!("found no matching overload for `{name}` with {given} arguments")
-        } else if all().any(|known| known.name == name) {
+        } else if catalogue::ALL.iter().any(|known| known.name == name) {
             format!("found no matching overload for `{name}`")
         } else {
             format!("undeclared reference to `{name}`")

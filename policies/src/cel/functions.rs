@@ -6,17 +6,22 @@
 pub(super) mod authorizer;
 pub(super) mod convert;
 mod format;
+mod formats;
 mod lists;
 mod net;
 mod quantity;
 mod strings;
 mod time;
 mod url;
+mod versions;
+
+pub(super) use lists::sorted_by;
 
 use super::evaluate::{Evaluated, Evaluator};
 use super::{EvalError, Value, regex};
 use jiff::tz::TimeZone;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// What compiling a pattern costs, in steps, where it is not written out.
 const PATTERN_STEPS: u64 = 5_000;
@@ -64,14 +69,33 @@ pub(super) fn global(name: &str, values: &[Value], on: &mut Evaluator<'_>) -> Ev
         ("quantity", [Value::String(text)]) => quantity::parse(text).map(Value::Quantity),
         ("isQuantity", [Value::String(text)]) => Ok(Value::Bool(quantity::parse(text).is_ok())),
         ("url", [Value::String(text)]) => url::parse(text, on.budget),
-        ("isURL", [Value::String(text)]) => match url::parse(text, on.budget) {
-            Err(error) if error.is_final() => Err(error),
-            other => Ok(Value::Bool(other.is_ok())),
-        },
+        ("isURL", [Value::String(text)]) => is_one(url::parse(text, on.budget)),
         ("ip", [Value::String(text)]) => net::ip(text).map(Value::Ip),
         ("isIP", [Value::String(text)]) => Ok(Value::Bool(net::ip(text).is_ok())),
         ("cidr", [Value::String(text)]) => net::cidr(text).map(Value::Cidr),
+        ("semver", [Value::String(text), rest @ ..]) => {
+            versions::parse(text, normalizes(rest)?, on.budget)
+        }
+        ("isSemver", [Value::String(text), rest @ ..]) => {
+            is_one(versions::parse(text, normalizes(rest)?, on.budget))
+        }
         ("isCIDR", [Value::String(text)]) => Ok(Value::Bool(net::cidr(text).is_ok())),
+        _ => Err(EvalError::NoSuchOverload),
+    }
+}
+
+/// Whether it could be read.
+fn is_one(read: Evaluated) -> Evaluated {
+    match read {
+        Err(error) if error.is_final() => Err(error),
+        other => Ok(Value::Bool(other.is_ok())),
+    }
+}
+
+fn normalizes(rest: &[Value]) -> Result<bool, EvalError> {
+    match rest {
+        [] => Ok(false),
+        [Value::Bool(normalize)] => Ok(*normalize),
         _ => Err(EvalError::NoSuchOverload),
     }
 }
@@ -94,6 +118,13 @@ pub(super) fn member(name: &str, values: &[Value], on: &mut Evaluator<'_>) -> Ev
         [Value::Url(url)] => url::member(name, url),
         [Value::Ip(address)] => net::of_ip(name, *address),
         [Value::Cidr(network), rest @ ..] => net::of_cidr(name, network, rest),
+        [Value::Version(version), rest @ ..] => {
+            on.budget.bytes(version.pre.len())?;
+            versions::member(name, version, rest)
+        }
+        [Value::Format(format), Value::String(text)] if name == "validate" => {
+            formats::validate(format, text, on.budget)
+        }
         [Value::Authorizer(question), rest @ ..] => {
             authorizer::ask(name, question, rest, on.activation, on.budget)
         }
@@ -118,6 +149,12 @@ pub(super) fn of_space(
         } else {
             Value::some(value.clone())
         }),
+        ("optional", "unwrap", [Value::List(elements)]) => lists::unwrapped(elements, on.budget),
+        ("lists", "range", [Value::Int(end)]) => lists::range(*end, on.budget),
+        ("format", "named", [Value::String(name)]) => {
+            Ok(Value::Optional(formats::named(name).map(Arc::new)))
+        }
+        ("format", name, []) => formats::named(name).ok_or(EvalError::NoSuchOverload),
         ("strings", "quote", [Value::String(text)]) => strings::quote(text, on.budget),
         ("ip", "isCanonical", [Value::String(text)]) => {
             net::ip(text).map(|address| Value::Bool(address.to_string() == **text))

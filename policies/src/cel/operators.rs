@@ -112,6 +112,11 @@ pub(super) fn equal(left: &Value, right: &Value, budget: &mut Budget) -> Result<
         }
         (Value::Ip(a), Value::Ip(b)) => a == b,
         (Value::Cidr(a), Value::Cidr(b)) => a == b,
+        (Value::Version(a), Value::Version(b)) => {
+            budget.bytes(a.pre.len().min(b.pre.len()))?;
+            a.cmp_precedence(b).is_eq()
+        }
+        (Value::Format(a), Value::Format(b)) => a == b,
         _ => numbers(left, right).flatten() == Some(Ordering::Equal),
     })
 }

@@ -318,6 +318,7 @@ fn written_macro(name: &str, arguments: usize) -> Option<(MacroKind, usize)> {
         ("transformMapEntry", 3 | 4) => (MacroKind::TransformMapEntry, 2),
         ("optMap", 2) => (MacroKind::OptMap, 1),
         ("optFlatMap", 2) => (MacroKind::OptFlatMap, 1),
+        ("sortBy", 2) => (MacroKind::SortBy, 1),
         _ => return None,
     })
 }

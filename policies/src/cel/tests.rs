@@ -1,5 +1,6 @@
 //! What the engine promises, by tables; the hostile inputs and the differential test are beside.
 
+mod answers;
 mod hostile;
 mod library;
 mod oracle;

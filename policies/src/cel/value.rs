@@ -156,6 +156,10 @@ pub enum Value {
     Ip(IpAddr),
     /// A network
     Cidr(Cidr),
+    /// A semantic version
+    Version(Arc<semver::Version>),
+    /// A format, by the name that Kubernetes has for it
+    Format(&'static str),
     /// The authorizer, and what it will be asked
     Authorizer(Arc<Question>),
     /// What the authorizer answered
@@ -185,6 +189,7 @@ impl Value {
             Self::String(text) => text.len(),
             Self::Bytes(bytes) => bytes.len(),
             Self::Url(url) => 2 * url.text.len(),
+            Self::Version(version) => version.pre.len() + version.build.len(),
             Self::Authorizer(question) => question.weight(),
             Self::Decision(answer) => {
                 answer.reason.len() + answer.error.as_ref().map_or(0, String::len)
@@ -266,6 +271,8 @@ impl Value {
             Self::Url(_) => "kubernetes.URL",
             Self::Ip(_) => "net.IP",
             Self::Cidr(_) => "net.CIDR",
+            Self::Version(_) => "kubernetes.Semver",
+            Self::Format(_) => "kubernetes.NamedFormat",
             Self::Authorizer(_) => "kubernetes.authorization.Authorizer",
             Self::Decision(_) => "kubernetes.authorization.Decision",
         }

@@ -29,6 +29,10 @@ struct Written {
     namespace: String,
     #[serde(default)]
     name: String,
+    #[serde(default)]
+    field_selector: String,
+    #[serde(default)]
+    label_selector: String,
     verb: String,
     allowed: bool,
     #[serde(default)]
@@ -66,9 +70,15 @@ impl Answers {
 impl Written {
     fn answer(self) -> Result<(Question, Answer), &'static str> {
         let about_a_resource = self.group.is_some()
-            || [&self.subresource, &self.namespace, &self.name]
-                .iter()
-                .any(|part| !part.is_empty());
+            || [
+                &self.subresource,
+                &self.namespace,
+                &self.name,
+                &self.field_selector,
+                &self.label_selector,
+            ]
+            .iter()
+            .any(|part| !part.is_empty());
         match (&self.path, &self.resource) {
             (Some(_), Some(_)) => return Err("has both `path` and `resource`"),
             (None, None) => return Err("has neither `path` nor `resource`"),
@@ -87,6 +97,8 @@ impl Written {
             subresource: self.subresource,
             namespace: self.namespace,
             name: self.name,
+            field_selector: self.field_selector,
+            label_selector: self.label_selector,
             verb: self.verb,
         };
         let answer = Answer {

@@ -281,7 +281,8 @@ fn macro_(inner: &Macro, made: &mut Vec<(&'static str, Kind)>) {
         | MacroKind::OptFlatMap
         | MacroKind::TransformList
         | MacroKind::TransformMap
-        | MacroKind::TransformMapEntry => {}
+        | MacroKind::TransformMapEntry
+        | MacroKind::SortBy => {}
     }
 }
 

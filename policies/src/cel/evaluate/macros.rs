@@ -5,6 +5,7 @@
 
 use super::{Evaluated, Evaluator, insert};
 use crate::cel::ast::{Macro, MacroKind, Node};
+use crate::cel::functions::sorted_by;
 use crate::cel::{EvalError, Map, Value};
 
 /// What goes on in a loop: the next element, or the end.
@@ -25,6 +26,7 @@ impl<'a> Evaluator<'a> {
             MacroKind::TransformMap => self.transformed(inner, &range),
             MacroKind::TransformMapEntry => self.entries(inner, &range),
             MacroKind::OptMap | MacroKind::OptFlatMap => self.optional_macro(inner, range),
+            MacroKind::SortBy => self.sorted(inner, &range),
         }
     }
 
@@ -179,6 +181,18 @@ impl<'a> Evaluator<'a> {
             (_, MacroKind::OptFlatMap) => Err(EvalError::NoSuchOverload),
             (value, _) => Ok(Value::some(value)),
         }
+    }
+
+    fn sorted(&mut self, inner: &'a Macro, range: &Value) -> Evaluated {
+        let Value::List(elements) = range else {
+            return Err(EvalError::NoSuchOverload);
+        };
+        let mut keys = Vec::new();
+        self.each(inner, range, |this, _, _| {
+            keys.push(this.node(&inner.body)?);
+            Ok(Step::Next)
+        })?;
+        sorted_by(elements, &keys, self.budget)
     }
 
     fn passes(&mut self, inner: &'a Macro) -> Result<bool, EvalError> {

@@ -45,6 +45,12 @@ pub(super) fn ask(
         ("name", [Value::String(text)]) if question.resource.is_some() => {
             next.name = text.to_string();
         }
+        ("fieldSelector", [Value::String(text)]) if question.resource.is_some() => {
+            next.field_selector = text.to_string();
+        }
+        ("labelSelector", [Value::String(text)]) if question.resource.is_some() => {
+            next.label_selector = text.to_string();
+        }
         ("check", [Value::String(verb)])
             if question.resource.is_some() || question.path.is_some() =>
         {
@@ -69,7 +75,14 @@ impl Question {
         let parts = [&self.path, &self.group, &self.resource]
             .into_iter()
             .flatten();
-        let texts = [&self.subresource, &self.namespace, &self.name, &self.verb];
+        let texts = [
+            &self.subresource,
+            &self.namespace,
+            &self.name,
+            &self.field_selector,
+            &self.label_selector,
+            &self.verb,
+        ];
         account.chain(parts).chain(texts).map(String::len).sum()
     }
 

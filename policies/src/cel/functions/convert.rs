@@ -122,6 +122,8 @@ pub(in crate::cel) fn text_of(value: &Value) -> Option<String> {
         | Value::List(_)
         | Value::Map(_)
         | Value::Optional(_)
+        | Value::Version(_)
+        | Value::Format(_)
         | Value::Authorizer(_)
         | Value::Decision(_) => return None,
     })

@@ -5,8 +5,12 @@ use crate::cel::evaluate::Evaluated;
 use crate::cel::operators::{compare, equal, holds};
 use crate::cel::{Budget, EvalError, Value, ast::Binary, operators};
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 type List = [Value];
+
+/// Go's sort leaves equal keys in their order up to so many elements, and above it does not say.
+const KEPT_IN_ORDER: usize = 12;
 
 pub(super) fn member(
     name: &str,
@@ -28,7 +32,10 @@ pub(super) fn member(
         ("flatten", []) => flatten(elements, 1, budget),
         ("flatten", [Value::Int(depth)]) => flatten(elements, *depth, budget),
         ("slice", [Value::Int(from), Value::Int(to)]) => slice(elements, *from, *to),
-        ("sort", []) => sort(elements, budget),
+        ("sort", []) => sorted_by(elements, elements, budget),
+        ("first", []) => Ok(Value::Optional(elements.first().cloned().map(Arc::new))),
+        ("last", []) => Ok(Value::Optional(elements.last().cloned().map(Arc::new))),
+        ("unwrapOpt", []) => unwrapped(elements, budget),
         ("reverse", []) => Ok(Value::list(elements.iter().rev().cloned().collect())),
         _ => Err(EvalError::NoSuchOverload),
     }
@@ -166,10 +173,24 @@ fn slice(elements: &[Value], from: i64, to: i64) -> Evaluated {
     })
 }
 
-fn sort(elements: &[Value], budget: &mut Budget) -> Evaluated {
-    let mut sorted = elements.to_vec();
+/// The elements in the order of their keys.
+pub(in crate::cel) fn sorted_by(
+    elements: &[Value],
+    keys: &[Value],
+    budget: &mut Budget,
+) -> Evaluated {
+    let bad = |what: &str| Err(EvalError::BadValue(what.to_owned()));
+    if let [first, rest @ ..] = keys {
+        if compare(first, first, budget)?.is_none() {
+            return bad("list elements must be comparable");
+        }
+        if rest.iter().any(|key| key.type_name() != first.type_name()) {
+            return bad("list elements must have the same type");
+        }
+    }
+    let mut sorted: Vec<(&Value, &Value)> = keys.iter().zip(elements).collect();
     let mut failed = None;
-    sorted.sort_by(|a, b| {
+    sorted.sort_by(|(a, _), (b, _)| {
         if failed.is_some() {
             return Ordering::Equal;
         }
@@ -178,5 +199,45 @@ fn sort(elements: &[Value], budget: &mut Budget) -> Evaluated {
             Ordering::Equal
         })
     });
-    failed.map_or_else(|| Ok(Value::list(sorted)), Err)
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    if sorted.len() > KEPT_IN_ORDER {
+        for pair in sorted.windows(2) {
+            if let [(a, left), (b, right)] = pair
+                && ordered(a, b, budget)?.is_eq()
+                && !equal(left, right, budget)?
+            {
+                return Err(EvalError::Unsupported(format!(
+                    "the order of equal keys among more than {KEPT_IN_ORDER} elements"
+                )));
+            }
+        }
+    }
+    Ok(Value::list(
+        sorted
+            .into_iter()
+            .map(|(_, element)| element.clone())
+            .collect(),
+    ))
+}
+
+/// What the optionals of a list hold.
+pub(super) fn unwrapped(elements: &List, budget: &mut Budget) -> Evaluated {
+    budget.elements(elements.len())?;
+    let mut held = Vec::new();
+    for element in elements {
+        match element {
+            Value::Optional(Some(value)) => held.push(Value::clone(value)),
+            Value::Optional(None) => {}
+            _ => return Err(EvalError::NoSuchOverload),
+        }
+    }
+    Ok(Value::list(held))
+}
+
+/// `[0, 1, … end - 1]`
+pub(super) fn range(end: i64, budget: &mut Budget) -> Evaluated {
+    budget.charge(u64::try_from(end).unwrap_or(0))?;
+    Ok(Value::list((0..end).map(Value::Int).collect()))
 }

@@ -1,12 +1,13 @@
-//! Durations and timestamps. Time zones are UTC and fixed offsets: one with a name, whose clock
-//! somebody changes by law, is not supported.
+//! Durations and timestamps.
+//!
+//! Invariant: a time zone with a name is that of the tz database which is built in; the API
+//! server's may be older or newer by what a law has changed since.
 
-use super::convert::text_of;
 use crate::cel::error::short;
 use crate::cel::evaluate::Evaluated;
 use crate::cel::{EvalError, Value};
 use jiff::Timestamp;
-use jiff::tz::{Offset, TimeZone};
+use jiff::tz::{Offset, TimeZone, TimeZoneDatabase};
 
 /// Nanoseconds of the units that a duration's text may use.
 const UNITS: &[(&str, i128)] = &[
@@ -148,13 +149,7 @@ fn is_rfc3339(text: &str) -> bool {
 /// A time zone as cel-go reads it: a name, or hours and minutes with a sign or without.
 pub(super) fn zone(text: &str) -> Result<TimeZone, EvalError> {
     let Some((hours, minutes)) = text.split_once(':') else {
-        return match text {
-            "" | "UTC" => Ok(TimeZone::UTC),
-            name => Err(EvalError::Unsupported(format!(
-                "the time zone {:?}",
-                short(name)
-            ))),
-        };
+        return named_zone(text);
     };
     let number = |text: &str| -> Result<i32, EvalError> {
         text.parse()
@@ -170,6 +165,19 @@ pub(super) fn zone(text: &str) -> Result<TimeZone, EvalError> {
     });
     let offset = Offset::from_seconds(seconds.unwrap_or(i32::MAX)).map_err(far)?;
     Ok(TimeZone::fixed(offset))
+}
+
+fn named_zone(name: &str) -> Result<TimeZone, EvalError> {
+    match name {
+        "" | "UTC" => return Ok(TimeZone::UTC),
+        // That of the machine on which the API server runs.
+        "Local" => return Err(EvalError::Unsupported("the time zone \"Local\"".to_owned())),
+        _ => {}
+    }
+    // Go looks for a file of the very name, the database for one in any case.
+    let found = TimeZoneDatabase::bundled().get(name).ok();
+    let found = found.filter(|zone| zone.iana_name() == Some(name));
+    found.ok_or_else(|| EvalError::BadValue(format!("unknown time zone {}", short(name))))
 }
 
 pub(super) fn of_timestamp(name: &str, at: Timestamp, zone: TimeZone) -> Evaluated {
@@ -195,12 +203,8 @@ pub(super) fn of_duration(name: &str, nanoseconds: i64) -> Evaluated {
         "getHours" => nanoseconds / 3_600_000_000_000,
         "getMinutes" => nanoseconds / 60_000_000_000,
         "getSeconds" => nanoseconds / 1_000_000_000,
-        "getMilliseconds" => {
-            let text = text_of(&Value::Duration(nanoseconds)).unwrap_or_default();
-            return Err(EvalError::Unsupported(format!(
-                "`getMilliseconds` of `{text}`"
-            )));
-        }
+        // Of the whole duration, like the others, whatever CEL's own specification says.
+        "getMilliseconds" => nanoseconds / 1_000_000,
         _ => return Err(EvalError::NoSuchOverload),
     };
     Ok(Value::Int(value))

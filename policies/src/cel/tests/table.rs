@@ -63,14 +63,6 @@ const FIELDS_AND_KEYS: &[(&str, &str)] = &[
         "!! `Object{…}`: objects are not supported by this engine",
     ),
     (
-        "semver('1.0.0')",
-        "!! `semver` is not supported by this engine",
-    ),
-    (
-        "format.dns1123Label()",
-        "!! `dns1123Label` is not supported by this engine",
-    ),
-    (
         "'a'.startsWith()",
         "!! found no matching overload for `startsWith` with 0 arguments",
     ),
@@ -297,6 +289,15 @@ const VARIABLES_AND_THE_AUTHORIZER: &[(&str, &str)] = &[
         "authorizer.serviceAccount('a', 'b').group('').resource('pods').namespace('n')\
              .name('m').subresource('s').check('get').reason()",
         "\"n/m\"",
+    ),
+    (
+        "authorizer.group('').resource('pods').fieldSelector('a=b').labelSelector('c=d')\
+         .check('get').allowed()",
+        "true",
+    ),
+    (
+        "authorizer.fieldSelector('a=b').check('get').allowed()",
+        "! no such overload",
     ),
     (
         "authorizer.path('/healthz').check('get').errored()",

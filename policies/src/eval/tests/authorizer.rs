@@ -32,6 +32,8 @@ fn a_question_that_is_listed_is_answered_and_no_other() {
         ("verb", "list"),
         ("name", "web"),
         ("subresource", "scale"),
+        ("fieldSelector", "spec.nodeName=a"),
+        ("labelSelector", "app=web"),
     ] {
         let other = with(listed(true), part, json!(other));
         let outcome = outcome(&set, &answers(json!([other])));
@@ -68,6 +70,12 @@ fn the_request_own_resource_an_account_and_a_path_can_be_answered() {
             "authorizer.requestResource.check('update').reason() == 'because'",
             json!({"resource": "pods", "namespace": "shop", "name": "web", "verb": "update",
                    "allowed": true, "reason": "because"}),
+        ),
+        (
+            "authorizer.group('').resource('pods').fieldSelector('spec.nodeName=a')\
+             .labelSelector('app=web').check('list').allowed()",
+            json!({"resource": "pods", "fieldSelector": "spec.nodeName=a",
+                   "labelSelector": "app=web", "verb": "list", "allowed": true}),
         ),
         (
             "authorizer.serviceAccount('a', 'b').path('/x').check('get').error() == 'no'",

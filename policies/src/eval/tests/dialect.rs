@@ -4,13 +4,11 @@ use super::*;
 
 /// The API server would evaluate it: no verdict is made up, whatever the failure policy.
 #[test]
-fn a_function_that_is_not_here_leaves_the_verdict_open() {
+fn what_cannot_be_evaluated_here_leaves_the_verdict_open() {
     for expression in [
-        "timestamp('2024-01-01T00:00:00Z').getHours('America/New_York') == 3",
-        "timestamp('2024-01-01T00:00:00Z').getHours('America/New_York') == 3 || true",
-        "semver('1.0.0').major() == 1",
-        "isSemver('v1.0', true)",
-        "!format.dns1123Label().validate('a').hasValue()",
+        "timestamp('2024-01-01T00:00:00Z').getHours('Local') == 3",
+        "timestamp('2024-01-01T00:00:00Z').getHours('Local') == 3 || true",
+        "format.uri().validate('http://a b').hasValue()",
         "authorizer.group('').resource('pods').labelSelector('a=b').check('get').allowed()",
     ] {
         for policy in ["Fail", "Ignore"] {
