@@ -9,6 +9,7 @@ mod webhooks;
 
 pub use webhooks::not_asked;
 
+use crate::model::GENERATED;
 use crate::template::Rendered;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -84,7 +85,7 @@ pub fn wanted(files: &[Rendered]) -> Result<BTreeMap<ObjectKey, Value>, NotManif
 #[must_use]
 pub fn compiled(name: &str, policy: &Value) -> [(ObjectKey, Value); 2] {
     let of = |field: &str| policy["spec"][field].clone();
-    let generated = format!("vpol-{name}");
+    let generated = format!("{GENERATED}{name}");
     let object = json!({
         "apiVersion": NATIVE,
         "kind": POLICY,
@@ -141,7 +142,7 @@ pub fn differences(
 }
 
 fn missing(key: &ObjectKey) -> String {
-    if key.name.starts_with("vpol-") {
+    if key.name.starts_with(GENERATED) {
         format!(
             "{key} is not there: Kyverno has not made it, so the API server refuses nothing by it; \
              look at the status of Kyverno's policy"

@@ -1,85 +1,128 @@
-//! Whether Ground and Flight decide alike, but for what is declared (P-8).
+//! Whether two sets of policies decide alike, but for what is declared (P-8): native ones and
+//! Kyverno's, such as the fences of Flight and of Ground.
 //!
 //! Invariant: policies are compared one by one, in verdict and in words; a difference counts as
-//! declared only where Flight refuses in the declared clause's own words, or by the declared
-//! policy, and Ground does not. On the cases the judgements are compared, on the bounded domain
+//! declared only where the native one refuses in the declared rule's own words, or by the declared
+//! policy, and Kyverno's does not. On the cases the judgements are compared, on the bounded domain
 //! each condition and rule.
 
+mod declared;
 mod domain;
+mod output;
 
+#[cfg(test)]
+mod tests;
+
+pub use declared::{NativeOnly, Words};
 pub use domain::{Bounded, on_the_domain};
+pub use output::{Answer, as_json, as_sarif, as_text};
 
 use crate::eval::{Judgement, Outcome, PolicySet, Request, Verdict};
-use crate::fence::{FlightOnly, GENERATED_PREFIX, PREFIX};
+use crate::model::GENERATED;
 use std::collections::BTreeSet;
+use std::fmt;
+
+/// A difference that nobody declared.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Difference {
+    /// The policy's name.
+    pub policy: String,
+    /// What of it, such as `validation 3` (from 0) of the native one; empty: the whole.
+    pub part: String,
+    /// What differs, and on which request.
+    pub what: String,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { policy, part, what } = self;
+        match part.is_empty() {
+            true => write!(f, "{policy}: {what}"),
+            false => write!(f, "{policy}: {part}: {what}"),
+        }
+    }
+}
 
 /// What came of comparing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Compared {
     /// How many requests were judged by both.
     pub requests: usize,
-    /// Differences that nobody declared, as a person reads them.
-    pub undeclared: Vec<String>,
+    /// What differs and is not declared.
+    pub undeclared: Vec<Difference>,
     /// The places, in the list of the declared, of those that showed.
     pub shown: BTreeSet<usize>,
 }
 
-/// Judges every request by both fences (P-8). Each request comes with its name.
+/// Judges every request by both sets (P-8). Each request comes with its name.
 #[must_use]
 pub fn compare<'r>(
-    flight: &PolicySet,
-    ground: &PolicySet,
-    declared: &[FlightOnly],
+    native: &PolicySet,
+    kyverno: &PolicySet,
+    declared: &[NativeOnly],
     requests: impl IntoIterator<Item = (&'r str, &'r Request)>,
 ) -> Compared {
     let mut found = Compared::default();
     for (name, request) in requests {
         found.requests += 1;
-        let on_ground = ground.judge(request, None);
-        let on_flight = flight.judge(request, None);
-        for verdict in &on_flight.verdicts {
-            let other = of(&on_ground, &verdict.policy);
+        let by_kyverno = kyverno.judge(request, None);
+        let by_native = native.judge(request, None);
+        for verdict in &by_native.verdicts {
+            let other = of(&by_kyverno, &verdict.policy);
             match difference(verdict, other, declared) {
-                Difference::None => {}
-                Difference::Declared(at) => {
+                Differs::Not => {}
+                Differs::Declared(at) => {
                     found.shown.insert(at);
                 }
-                Difference::Undeclared => found.undeclared.push(format!(
-                    "{name}: {}: Flight says {:?}, Ground {:?}",
-                    verdict.policy,
-                    verdict.outcome,
-                    other.map(|verdict| &verdict.outcome)
-                )),
+                Differs::Undeclared => found.undeclared.push(Difference {
+                    policy: verdict.policy.clone(),
+                    part: part(&verdict.outcome),
+                    what: format!(
+                        "{name}: the native one says {:?}, Kyverno's {:?}",
+                        verdict.outcome,
+                        other.map(|verdict| &verdict.outcome)
+                    ),
+                }),
             }
         }
-        for verdict in &on_ground.verdicts {
-            let native = native_name(&verdict.policy);
-            if of(&on_flight, &native).is_none() {
-                let more = format!("{name}: Flight has no {native}");
-                found.undeclared.push(more);
+        for verdict in &by_kyverno.verdicts {
+            let source = source(&verdict.policy);
+            if of(&by_native, source).is_none() {
+                found.undeclared.push(Difference {
+                    policy: source.to_owned(),
+                    part: String::new(),
+                    what: format!("{name}: there is no native one"),
+                });
             }
         }
     }
     found
 }
 
-enum Difference {
-    None,
+enum Differs {
+    Not,
     Declared(usize),
     Undeclared,
 }
 
 /// The name that a policy has before Kyverno compiles it.
-fn native_name(name: &str) -> String {
-    match name.strip_prefix(GENERATED_PREFIX) {
-        Some(rest) => format!("{PREFIX}{rest}"),
-        None => name.to_owned(),
-    }
+fn source(name: &str) -> &str {
+    name.strip_prefix(GENERATED).unwrap_or(name)
 }
 
 fn of<'j>(judgement: &'j Judgement, policy: &str) -> Option<&'j Verdict> {
-    let is = |verdict: &&Verdict| native_name(&verdict.policy) == policy;
+    let is = |verdict: &&Verdict| source(&verdict.policy) == policy;
     judgement.verdicts.iter().find(is)
+}
+
+/// The rule that spoke.
+fn part(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Denied(denial) | Outcome::Noted(denial) => denial.rule.part(),
+        Outcome::NotMatched(_) | Outcome::Skipped(_) | Outcome::Allowed | Outcome::Undecided(_) => {
+            String::new()
+        }
+    }
 }
 
 /// What the one who asks is told; nothing where the request goes through.
@@ -91,33 +134,22 @@ fn told(verdict: &Verdict) -> Option<&str> {
     }
 }
 
-/// The declared clause that a message is of.
-fn clause_of(declared: &[FlightOnly], of: &str, message: &str) -> Option<usize> {
-    declared.iter().position(|one| match one {
-        FlightOnly::Clause { policy, text, .. } => {
-            *policy == of && !message.is_empty() && text.contains(message)
-        }
-        FlightOnly::Policy { .. } => false,
-    })
-}
-
-fn difference(flight: &Verdict, ground: Option<&Verdict>, declared: &[FlightOnly]) -> Difference {
-    let said = told(flight);
-    let is_declared = |one: &FlightOnly| match (one, ground) {
-        (FlightOnly::Policy { policy, .. }, None) => *policy == flight.policy,
-        (FlightOnly::Clause { policy, text, .. }, Some(ground)) => {
-            let words = said.is_some_and(|message| text.contains(message));
-            *policy == flight.policy && told(ground).is_none() && words
-        }
-        (FlightOnly::Policy { .. }, Some(_)) | (FlightOnly::Clause { .. }, None) => false,
-    };
-    if ground.is_some_and(|ground| told(ground) == said) {
-        return Difference::None;
+fn difference(native: &Verdict, kyverno: Option<&Verdict>, declared: &[NativeOnly]) -> Differs {
+    let said = told(native);
+    if kyverno.is_some_and(|kyverno| told(kyverno) == said) {
+        return Differs::Not;
     }
+    let is_declared = |one: &NativeOnly| match kyverno {
+        None => one.is_policy(&native.policy),
+        Some(kyverno) => {
+            let in_its_words = said.is_some_and(|said| one.is_rule(&native.policy, said));
+            told(kyverno).is_none() && in_its_words
+        }
+    };
     match declared.iter().position(is_declared) {
-        // A policy that only Flight has shows where it refuses.
-        Some(at) if said.is_some() => Difference::Declared(at),
-        Some(_) => Difference::None,
-        None => Difference::Undeclared,
+        // A policy that is only native shows where it refuses.
+        Some(at) if said.is_some() => Differs::Declared(at),
+        Some(_) => Differs::Not,
+        None => Differs::Undeclared,
     }
 }

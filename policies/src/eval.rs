@@ -93,6 +93,19 @@ pub enum Rule {
     Budget,
 }
 
+impl Rule {
+    /// The part of the policy that it is, as [`crate::model::Policy::position_of`] takes it.
+    #[must_use]
+    pub fn part(&self) -> String {
+        match self {
+            Self::Condition(at, _) => format!("condition {at}"),
+            Self::Validation(at) => format!("validation {at}"),
+            Self::AuditAnnotation(at, _) => format!("audit annotation {at}"),
+            Self::Budget => String::new(),
+        }
+    }
+}
+
 /// Policies and bindings that are judged together.
 #[derive(Debug, Clone)]
 pub struct PolicySet {

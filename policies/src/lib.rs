@@ -24,5 +24,6 @@ pub mod never_errors;
 pub mod preflight;
 pub mod progress;
 pub mod render;
+pub mod sarif;
 pub mod source;
 mod template;

@@ -13,6 +13,10 @@ mod tests;
 
 use crate::source::{self, Node, Position, SourceError, Spanned};
 
+/// What Kyverno puts before the name of a ValidatingPolicy, in that of the native policy that it
+/// generates from it.
+pub const GENERATED: &str = "vpol-";
+
 /// One object of a file.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Document {
@@ -275,6 +279,36 @@ pub struct Unknown {
 }
 
 impl Policy {
+    /// Where a part of it stands, by the names that the proofs give: `condition 0`,
+    /// `validation 3`, `audit annotation 1` (from 0), `variable labels`, `match`. Of another part
+    /// it is where the policy begins.
+    #[must_use]
+    pub fn position_of(&self, part: &str) -> Position {
+        let number = |of: &str| {
+            part.strip_prefix(of)
+                .and_then(|at| at.parse::<usize>().ok())
+        };
+        let named = |named: &Named| named.expression.at;
+        let within = || {
+            if let Some(at) = number("condition ") {
+                return self.match_conditions.get(at).map(named);
+            }
+            if let Some(at) = number("validation ") {
+                return self.validations.get(at).map(|rule| rule.expression.at);
+            }
+            if let Some(at) = number("audit annotation ") {
+                return self.audit_annotations.get(at).map(named);
+            }
+            if let Some(name) = part.strip_prefix("variable ") {
+                let is = |one: &&Named| one.name.as_ref().is_some_and(|is| is.value == name);
+                return self.variables.iter().find(is).map(named);
+            }
+            let constraints = self.match_constraints.as_ref().filter(|_| part == "match");
+            constraints.map(|constraints| constraints.at)
+        };
+        within().unwrap_or(self.at)
+    }
+
     /// Reads every object of a file, those of a `List` one by one.
     ///
     /// # Errors

@@ -13,7 +13,7 @@ mod regex;
 #[cfg(test)]
 mod tests;
 
-pub use output::{as_json, as_text};
+pub use output::{as_json, as_sarif, as_text};
 
 use crate::cel::{KubernetesVersion, ast::Node, parse};
 use crate::eval::{Case, Change, ProgramError, RequestError, Trial, content, list};
@@ -66,6 +66,34 @@ pub struct Equivalent {
     pub reason: String,
 }
 
+/// What is wrong with a set of cases, or with the list of equivalents (P-9).
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Problem {
+    /// The unchanged policy decides a case otherwise than it must.
+    Unmet {
+        /// The policy's name.
+        policy: String,
+        /// The case's.
+        case: String,
+    },
+    /// An entry of the list does not fit, in words.
+    Listed(String),
+    /// No case kills a mutant that is not listed.
+    Survives(Id),
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unmet { policy, case } => {
+                write!(f, "{policy}: decides the case `{case}` wrongly itself")
+            }
+            Self::Listed(what) => f.write_str(what),
+            Self::Survives(id) => write!(f, "survives: {id}"),
+        }
+    }
+}
+
 /// What came of all mutants.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Score {
@@ -98,29 +126,29 @@ impl Score {
     /// What is wrong, in the light of the list of equivalents: survivors that are not listed,
     /// and entries that are killed, are not there, are there twice, or give no reason (P-9).
     #[must_use]
-    pub fn problems(&self, listed: &[Equivalent]) -> Vec<String> {
-        let mut problems: Vec<String> = self
-            .unmet
-            .iter()
-            .map(|(policy, case)| format!("{policy}: decides the case `{case}` wrongly itself"))
+    pub fn problems(&self, listed: &[Equivalent]) -> Vec<Problem> {
+        let unmet = self.unmet.iter().cloned();
+        let mut problems: Vec<Problem> = unmet
+            .map(|(policy, case)| Problem::Unmet { policy, case })
             .collect();
+        let mut tell = |what: String| problems.push(Problem::Listed(what));
         let mut seen = BTreeSet::new();
         for entry in listed {
             let id = entry.id();
             if entry.reason.trim().is_empty() {
-                problems.push(format!("listed without a reason: {id}"));
+                tell(format!("listed without a reason: {id}"));
             }
             if let Some(case) = self.killed.get(&id) {
-                problems.push(format!("listed, but `{case}` kills it: {id}"));
+                tell(format!("listed, but `{case}` kills it: {id}"));
             } else if !self.survivors.contains(&id) {
-                problems.push(format!("listed, but there is no such mutant: {id}"));
+                tell(format!("listed, but there is no such mutant: {id}"));
             }
             if !seen.insert(id.clone()) {
-                problems.push(format!("listed twice: {id}"));
+                tell(format!("listed twice: {id}"));
             }
         }
         let unlisted = self.survivors.iter().filter(|id| !seen.contains(id));
-        problems.extend(unlisted.map(|id| format!("survives: {id}")));
+        problems.extend(unlisted.cloned().map(Problem::Survives));
         problems
     }
 }

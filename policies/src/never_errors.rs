@@ -9,7 +9,7 @@ mod output;
 #[cfg(test)]
 mod tests;
 
-pub use output::{as_json, as_text};
+pub use output::{as_json, as_sarif, as_text};
 
 pub use crate::bounded::Required;
 

@@ -1,6 +1,7 @@
-//! `breakglass policies …`: the toolkit around the clusters' fences (P-2, P-4, P-5, P-6, P-9).
+//! `breakglass policies …`: the toolkit around the clusters' fences (P-2, P-4, P-5, P-6, P-8, P-9).
 
 mod diff;
+mod equivalent;
 mod eval;
 mod files;
 mod lint;
@@ -26,6 +27,8 @@ pub(super) enum PoliciesCommand {
     Lint(lint::LintOptions),
     /// Tries every expression on what cases span; exit 0 none fails, 1 one fails, 2 not tried
     NeverErrors(never_errors::NeverErrors),
+    /// Compares native policies with Kyverno's; exit 0 alike, 1 not, 2 not compared
+    Equivalent(equivalent::EquivalentOptions),
     /// Changes policies a little; exit 0 the cases notice, 1 they do not, 2 not tried
     Mutate(mutate::Mutate),
 }
@@ -38,6 +41,7 @@ pub(super) fn run(command: PoliciesCommand) -> Result<(), Failure> {
         PoliciesCommand::Eval(options) => eval::run(&options),
         PoliciesCommand::Lint(options) => lint::run(&options),
         PoliciesCommand::NeverErrors(options) => never_errors::run(&options),
+        PoliciesCommand::Equivalent(options) => equivalent::run(&options),
         PoliciesCommand::Mutate(options) => mutate::run(&options),
     }
 }

@@ -1,22 +1,22 @@
-//! Whether the two fences decide alike on the bounded domain (P-8).
+//! Whether the two sets decide alike on the bounded domain (P-8).
 //!
 //! Invariant: conditions and rules are compared one by one, each as if every other one let the
 //! request through. Two policies that match a request alike, and of which all conditions and rules
 //! come out alike, say the same of it, in the same words.
 
-use super::clause_of;
+use super::{Difference, NativeOnly};
 use crate::bounded::{Domain, Expressions, Required, Tried, Visited};
 use crate::cel::{KubernetesVersion, Value};
 use crate::eval::{Case, Program, ProgramError};
-use crate::fence::FlightOnly;
 use crate::model::{Policy, Validation};
+use crate::progress::Progress;
 use crate::source::Spanned;
 use std::collections::BTreeSet;
 
 /// What came of comparing on the domain.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Bounded {
-    /// Policies that both fences have.
+    /// Policies that both sets have.
     pub policies: usize,
     /// Conditions and rules of theirs that were compared.
     pub compared: usize,
@@ -26,51 +26,57 @@ pub struct Bounded {
     pub pairs: usize,
     /// Comparisons: of two requests in which a condition or rule reads the same, one.
     pub requests: usize,
-    /// Differences that nobody declared, as a person reads them: of a condition or rule the first.
-    pub undeclared: Vec<String>,
+    /// What differs and is not declared: of a condition or rule the first.
+    pub undeclared: Vec<Difference>,
     /// The places, in the list of the declared, of those that showed.
     pub shown: BTreeSet<usize>,
+    /// Policies that no case is about: of them nothing was compared.
+    pub untried: Vec<String>,
 }
 
-/// Compares the fences, policy by policy, on the domain that the cases span (P-8).
+/// Compares the sets, policy by policy, on the domain that the cases span (P-8).
 ///
 /// # Errors
 ///
 /// [`ProgramError`]: a policy cannot be judged here; nothing was compared.
 pub fn on_the_domain(
-    flight: &[Policy],
-    ground: &[Policy],
-    declared: &[FlightOnly],
+    native: &[Policy],
+    kyverno: &[Policy],
+    declared: &[NativeOnly],
     version: KubernetesVersion,
     cases: &[Case],
+    mut tell: impl FnMut(Progress<'_>),
 ) -> Result<Bounded, ProgramError> {
     let mut found = Bounded::default();
-    let name = |policy: &Policy| policy.name.value.clone();
-    for policy in flight {
-        let twin = ground.iter().find(|other| name(other) == name(policy));
-        if let Some(twin) = twin {
-            let (flight, ground) = (Side::of(policy, version)?, Side::of(twin, version)?);
-            Comparison::new(&flight, &ground, declared, cases, &mut found).run();
-            continue;
-        }
-        let only = |one: &FlightOnly| match one {
-            FlightOnly::Policy { policy: of, .. } => *of == name(policy),
-            FlightOnly::Clause { .. } => false,
-        };
-        match declared.iter().position(only) {
-            Some(at) => {
-                found.shown.insert(at);
-            }
-            None => found
+    let whole = |policy: &str, what: &str| Difference {
+        policy: policy.to_owned(),
+        part: String::new(),
+        what: what.to_owned(),
+    };
+    for (at, policy) in native.iter().enumerate() {
+        let name = policy.name.value.as_str();
+        if let Some(twin) = kyverno.iter().find(|other| other.name.value == name) {
+            let (native, kyverno) = (Side::of(policy, version)?, Side::of(twin, version)?);
+            Comparison::new(&native, &kyverno, declared, cases, &mut found).run();
+        } else if let Some(at) = declared.iter().position(|one| one.is_policy(name)) {
+            found.shown.insert(at);
+        } else {
+            found
                 .undeclared
-                .push(format!("Ground has no {}", name(policy))),
+                .push(whole(name, "there is none of Kyverno's"));
         }
+        tell(Progress {
+            policy: name,
+            done: at + 1,
+            of: native.len(),
+        });
     }
-    let known: BTreeSet<String> = flight.iter().map(name).collect();
-    let more = ground.iter().map(name).filter(|one| !known.contains(one));
+    let known: BTreeSet<&str> = native.iter().map(|one| one.name.value.as_str()).collect();
+    let names = kyverno.iter().map(|one| one.name.value.as_str());
+    let more = names.filter(|name| !known.contains(name));
     found
         .undeclared
-        .extend(more.map(|one| format!("Flight has no {one}")));
+        .extend(more.map(|name| whole(name, "there is no native one")));
     Ok(found)
 }
 
@@ -104,9 +110,9 @@ impl<'p> Side<'p> {
 }
 
 struct Comparison<'a> {
-    flight: &'a Side<'a>,
-    ground: &'a Side<'a>,
-    declared: &'a [FlightOnly],
+    native: &'a Side<'a>,
+    kyverno: &'a Side<'a>,
+    declared: &'a [NativeOnly],
     cases: &'a [Case],
     domain: Domain,
     found: &'a mut Bounded,
@@ -114,20 +120,23 @@ struct Comparison<'a> {
 
 impl<'a> Comparison<'a> {
     fn new(
-        flight: &'a Side<'a>,
-        ground: &'a Side<'a>,
-        declared: &'a [FlightOnly],
+        native: &'a Side<'a>,
+        kyverno: &'a Side<'a>,
+        declared: &'a [NativeOnly],
         cases: &'a [Case],
         found: &'a mut Bounded,
     ) -> Self {
         let matches = |case: &&Case| {
-            flight.program.matches(&case.request) || ground.program.matches(&case.request)
+            native.program.matches(&case.request) || kyverno.program.matches(&case.request)
         };
-        let paths = flight.expressions.paths().chain(ground.expressions.paths());
+        let paths = native
+            .expressions
+            .paths()
+            .chain(kyverno.expressions.paths());
         Self {
             domain: Domain::of(Required::Least, cases.iter().filter(matches), paths),
-            flight,
-            ground,
+            native,
+            kyverno,
             declared,
             cases,
             found,
@@ -136,8 +145,12 @@ impl<'a> Comparison<'a> {
 
     fn run(mut self) {
         self.found.policies += 1;
+        if self.domain.bases() == 0 {
+            let name = self.native.policy.name.value.clone();
+            self.found.untried.push(name);
+        }
         self.matching();
-        let (ours, theirs) = (self.flight.policy, self.ground.policy);
+        let (ours, theirs) = (self.native.policy, self.kyverno.policy);
         let conditions = (ours.match_conditions.len(), theirs.match_conditions.len());
         self.same_number("condition", conditions);
         for at in 0..conditions.0.min(conditions.1) {
@@ -153,41 +166,46 @@ impl<'a> Comparison<'a> {
         self.validations();
     }
 
-    fn tell(&mut self, what: &str) {
-        let name = &self.flight.policy.name.value;
-        self.found.undeclared.push(format!("{name}: {what}"));
+    fn tell(&mut self, part: &str, what: String) {
+        self.found.undeclared.push(Difference {
+            policy: self.native.policy.name.value.clone(),
+            part: part.to_owned(),
+            what,
+        });
     }
 
     fn matching(&mut self) {
-        let (ours, theirs) = (&self.flight.program, &self.ground.program);
+        let (ours, theirs) = (&self.native.program, &self.kyverno.program);
         let differs = |case: &&Case| ours.matches(&case.request) != theirs.matches(&case.request);
         if let Some(case) = self.cases.iter().find(differs) {
-            self.tell(&format!("one of the two does not match: {}", case.name));
+            let what = format!("one of the two does not match: {}", case.name);
+            self.tell("match", what);
         }
         if ours.fails_closed() != theirs.fails_closed() {
-            self.tell("one of the two does not fail closed");
+            self.tell("", "one of the two does not fail closed".to_owned());
         }
     }
 
     fn same_number(&mut self, what: &str, (ours, theirs): (usize, usize)) {
         if ours != theirs {
-            self.tell(&format!(
-                "Flight has {ours} times a {what}, Ground {theirs}"
-            ));
+            let what = format!("the native one has {ours} times a {what}, Kyverno's {theirs}");
+            self.tell("", what);
         }
     }
 
     fn validations(&mut self) {
-        let (ours, theirs) = (self.flight.policy, self.ground.policy);
+        let (ours, theirs) = (self.native.policy, self.kyverno.policy);
         let mut both = Vec::new();
         for (at, rule) in ours.validations.iter().enumerate() {
-            let on_ground = theirs
+            let by_kyverno = theirs
                 .validations
                 .iter()
                 .any(|other| words(other) == words(rule));
             let message = rule.message.as_ref().map_or("", |text| &text.value);
-            let clause = clause_of(self.declared, &ours.name.value, message);
-            match clause.filter(|_| !on_ground) {
+            let name = &ours.name.value;
+            let is_declared = |one: &NativeOnly| one.is_rule(name, message);
+            let clause = self.declared.iter().position(is_declared);
+            match clause.filter(|_| !by_kyverno) {
                 Some(clause) => self.shows(clause, at),
                 None => both.push((at, rule)),
             }
@@ -197,22 +215,21 @@ impl<'a> Comparison<'a> {
             both.into_iter().zip(theirs.validations.iter().enumerate())
         {
             if words(ours) != words(theirs) {
-                self.tell(&format!(
-                    "validation {at} and Ground's {other} have other words"
-                ));
+                let what = format!("it and Kyverno's validation {other} have other words");
+                self.tell(&format!("validation {at}"), what);
             }
             self.one(&format!("validation {at}"), &format!("validation {other}"));
         }
     }
 
-    /// What only Flight has refuses something.
+    /// What is only native refuses something.
     fn shows(&mut self, clause: usize, at: usize) {
-        let Some(one) = self.flight.at(&format!("validation {at}")) else {
+        let Some(one) = self.native.at(&format!("validation {at}")) else {
             return;
         };
         let mut refuses = false;
         self.domain.each(&one.reads, |visited| {
-            refuses |= self.flight.says(one, visited) == "false";
+            refuses |= self.native.says(one, visited) == "false";
         });
         if refuses {
             self.found.shown.insert(clause);
@@ -220,20 +237,20 @@ impl<'a> Comparison<'a> {
     }
 
     fn one(&mut self, ours: &str, theirs: &str) {
-        let (Some(one), Some(other)) = (self.flight.at(ours), self.ground.at(theirs)) else {
-            self.tell(&format!("{ours} does not compile on both"));
+        let (Some(one), Some(other)) = (self.native.at(ours), self.kyverno.at(theirs)) else {
+            self.tell(ours, "it does not compile on both".to_owned());
             return;
         };
         let mut first = None;
         let size = self.domain.each(&one.reads.and(&other.reads), |visited| {
-            let (flight, ground) = (
-                self.flight.says(one, visited),
-                self.ground.says(other, visited),
+            let (native, kyverno) = (
+                self.native.says(one, visited),
+                self.kyverno.says(other, visited),
             );
-            if flight != ground && first.is_none() {
+            if native != kyverno && first.is_none() {
                 let request = visited.words();
                 first = Some(format!(
-                    "{ours}: {request}: Flight says {flight}, Ground {ground}"
+                    "{request}: the native one says {native}, Kyverno's {kyverno}"
                 ));
             }
         });
@@ -242,7 +259,7 @@ impl<'a> Comparison<'a> {
         self.found.pairs += size.pairs;
         self.found.requests += size.requests;
         if let Some(difference) = first {
-            self.tell(&difference);
+            self.tell(ours, difference);
         }
     }
 }

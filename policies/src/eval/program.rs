@@ -6,7 +6,7 @@
 use super::Request;
 use super::matching::{Matched, Matcher};
 use crate::cel::{CompileError, Expression, KubernetesVersion};
-use crate::model::{Binding, Policy, PolicyKind, Problem};
+use crate::model::{Binding, GENERATED, Policy, PolicyKind, Problem};
 use crate::source::{Node, Spanned};
 
 /// Why a policy cannot be judged at all.
@@ -125,7 +125,7 @@ impl Program {
         let denies = |actions: &[Spanned<String>]| has_deny(actions);
         let mut program = Self {
             name: if kyverno {
-                format!("vpol-{name}")
+                format!("{GENERATED}{name}")
             } else {
                 name
             },

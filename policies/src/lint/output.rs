@@ -1,6 +1,8 @@
 //! Findings as text, JSON and SARIF 2.1.0.
 
 use super::{Report, Rule, Severity};
+use crate::sarif;
+use crate::source::Position;
 use serde_json::{Value, json};
 use std::fmt::Write;
 
@@ -83,70 +85,28 @@ fn as_json(report: &Report) -> Value {
 }
 
 fn sarif(report: &Report) -> Value {
-    let rules: Vec<Value> = Rule::ALL
-        .iter()
-        .map(|rule| {
-            json!({
-                "id": rule.id(), "name": rule.name(),
-                "shortDescription": { "text": rule.name() },
-                "fullDescription": { "text": rule.why() },
-                "help": { "text": rule.why() },
-            })
-        })
-        .collect();
-    let results: Vec<Value> = report
+    let rule = |rule: &Rule| sarif::Rule {
+        id: rule.id(),
+        name: rule.name(),
+        why: rule.why(),
+    };
+    let rules: Vec<sarif::Rule> = Rule::ALL.iter().map(rule).collect();
+    let findings: Vec<sarif::Finding> = report
         .findings
         .iter()
-        .map(|finding| {
-            json!({
-                "ruleId": finding.rule.id(),
-                "ruleIndex": Rule::ALL.iter().position(|rule| *rule == finding.rule),
-                "level": finding.severity,
-                "message": { "text": format!("{}; {}", finding.what, finding.fix) },
-                "locations": [{ "physicalLocation": {
-                    "artifactLocation": { "uri": uri(&finding.file) },
-                    "region": { "startLine": finding.line, "startColumn": finding.column },
-                } }],
-            })
+        .map(|finding| sarif::Finding {
+            rule: finding.rule.id(),
+            level: finding.severity,
+            message: format!("{}; {}", finding.what, finding.fix),
+            place: Some(sarif::Place {
+                file: finding.file.clone(),
+                at: Position {
+                    line: finding.line,
+                    column: finding.column,
+                },
+            }),
         })
         .collect();
-    let unread: Vec<Value> = report
-        .unread
-        .iter()
-        .map(|error| json!({ "level": "error", "message": { "text": error.to_string() } }))
-        .collect();
-    json!({
-        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
-        "version": "2.1.0",
-        "runs": [{
-            "tool": { "driver": {
-                "name": "breakglass policies lint",
-                "informationUri": "https://github.com/hangar/breakglass-for-backstage",
-                "version": env!("CARGO_PKG_VERSION"),
-                "rules": rules,
-            } },
-            "columnKind": "unicodeCodePoints",
-            "invocations": [{
-                "executionSuccessful": report.unread.is_empty(),
-                "toolExecutionNotifications": unread,
-            }],
-            "results": results,
-        }],
-    })
-}
-
-/// A file's name as a relative reference: what is not plain is escaped.
-fn uri(file: &str) -> String {
-    let mut uri = String::new();
-    for byte in file.replace('\\', "/").bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
-                uri.push(char::from(byte));
-            }
-            _ => {
-                let _ = write!(uri, "%{byte:02X}");
-            }
-        }
-    }
-    uri
+    let unread: Vec<String> = report.unread.iter().map(ToString::to_string).collect();
+    sarif::log("lint", &rules, &findings, &unread)
 }

@@ -1,5 +1,7 @@
 use super::*;
 use crate::model::Document;
+use crate::sarif::Sources;
+use crate::source::Position;
 use serde_json::{Value, json};
 
 const VERSION: KubernetesVersion = KubernetesVersion::NEWEST;
@@ -151,7 +153,7 @@ fn a_case_kills_and_what_none_kills_is_told() {
     let left = found.survivors.iter().find(survives).expect("a survivor");
     let problems = found.problems(&[]);
     assert!(
-        problems.contains(&format!("survives: {left}")),
+        problems.contains(&Problem::Survives(left.clone())),
         "{problems:#?}"
     );
 }
@@ -178,7 +180,7 @@ fn a_list_that_is_wrong_is_told() {
     };
     assert_eq!(
         score.problems(&[entry("left", "r"), entry("listed", "r")]),
-        [""; 0]
+        []
     );
     let listed = [
         entry("listed", "r"),
@@ -222,7 +224,7 @@ fn the_survivors_of_an_answer_are_entries_of_a_list_once_they_have_a_reason() {
     }
     let list = survivors.to_string();
     let listed = Equivalent::parse_all("list", list.as_bytes()).expect("a list");
-    assert_eq!(found.problems(&listed), Vec::<String>::new());
+    assert_eq!(found.problems(&listed), []);
     assert_eq!(
         as_json(&found, &listed)["survivors"][0]["reason"],
         "because"
@@ -237,4 +239,39 @@ fn the_survivors_of_an_answer_are_entries_of_a_list_once_they_have_a_reason() {
             "{bad}"
         );
     }
+}
+
+#[test]
+fn a_problem_is_told_at_the_part_that_it_is_about() {
+    let policy = policy("object.spec.a == 1");
+    let gone = Equivalent {
+        policy: "p".to_owned(),
+        place: "validation 9".to_owned(),
+        operator: "negate".to_owned(),
+        change: "x".to_owned(),
+        reason: "r".to_owned(),
+    };
+    let sources = Sources::from_iter([("p.yaml", &policy)]);
+    let of = |rule: &str, denied: bool| {
+        let cases = [case("a pod", &pod(&json!({ "a": 1 })), denied)];
+        let found = score(std::slice::from_ref(&policy), VERSION, &cases, |_| {});
+        let sarif = as_sarif(
+            &found.expect("a score"),
+            std::slice::from_ref(&gone),
+            &sources,
+        );
+        let results = sarif["runs"][0]["results"].as_array().expect("results");
+        let all = results.iter().filter(|one| one["ruleId"] == rule);
+        all.map(|one| one["locations"][0]["physicalLocation"]["region"].clone())
+            .collect::<Vec<Value>>()
+    };
+    let region = |at: Position| json!({ "startLine": at.line, "startColumn": at.column });
+    assert_eq!(of("mutate/unmet", true), [region(policy.at)]);
+    assert_eq!(of("mutate/unmet", false), [Value::Null; 0]);
+    assert_eq!(of("mutate/listed", false), [Value::Null]);
+    let survivors = of("mutate/survives", false);
+    let expression = region(policy.validations[0].expression.at);
+    assert!(survivors.contains(&expression), "{survivors:?}");
+    let constraints = policy.match_constraints.as_ref().expect("constraints");
+    assert!(survivors.contains(&region(constraints.at)), "{survivors:?}");
 }

@@ -1,6 +1,8 @@
-//! The answer as text and as JSON.
+//! The answer as text, as JSON and as SARIF.
 
-use super::Checked;
+use super::{Checked, Counterexample};
+use crate::lint::Severity;
+use crate::sarif::{self, Finding, Rule, Sources};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
@@ -54,7 +56,7 @@ fn verdict(checked: &Checked) -> String {
 #[must_use]
 pub fn as_json(all: &[Checked]) -> Value {
     let one = |checked: &Checked| {
-        let error = |error: &super::Counterexample| {
+        let error = |error: &Counterexample| {
             json!({
                 "place": error.place,
                 "error": error.error,
@@ -73,4 +75,32 @@ pub fn as_json(all: &[Checked]) -> Value {
         })
     };
     json!({ "policies": all.iter().map(one).collect::<Vec<Value>>() })
+}
+
+const FAILS: Rule = Rule {
+    id: "never-errors/fails",
+    name: "an expression fails",
+    why: "An expression that fails refuses a request for no reason that anybody gave, or lets it \
+          through where failures are ignored (P-4).",
+};
+
+/// For code scanning: each failing expression at its place.
+#[must_use]
+pub fn as_sarif(all: &[Checked], sources: &Sources<'_>) -> Value {
+    let finding = |error: &Counterexample| Finding {
+        rule: FAILS.id,
+        level: Severity::Error,
+        message: format!("{}: {}; on {}", error.place, error.error, error.request),
+        place: sources.place(&error.policy, &error.place),
+    };
+    let findings: Vec<Finding> = all
+        .iter()
+        .flat_map(|checked| &checked.errors)
+        .map(finding)
+        .collect();
+    let untried = all.iter().filter(|one| one.bases == 0);
+    let untried: Vec<String> = untried
+        .map(|one| format!("no case is about `{}`, so nothing was tried", one.policy))
+        .collect();
+    sarif::log("never-errors", &[FAILS], &findings, &untried)
 }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::eval::Case;
 use crate::model::Document;
+use crate::sarif::Sources;
 
 const CASES: &str = r#"
 - name: a labelled pod
@@ -48,11 +49,16 @@ spec:
     )
 }
 
-fn checked_text(text: &str, required: Required) -> Checked {
+fn policy(text: &str) -> Policy {
     let mut documents = Policy::parse_all("policy.yaml", text.as_bytes()).unwrap();
     let Some(Document::Policy(policy)) = documents.pop() else {
         panic!("a policy");
     };
+    *policy
+}
+
+fn checked_text(text: &str, required: Required) -> Checked {
+    let policy = policy(text);
     let cases = Case::parse_all("cases.yaml", CASES.as_bytes()).unwrap();
     check(&policy, KubernetesVersion::NEWEST, required, &cases, |_| {}).unwrap()
 }
@@ -170,4 +176,23 @@ fn the_answer_says_what_was_tried_and_what_failed() {
     let json = as_json(&[found]);
     assert_eq!(json["policies"][0]["errors"][0]["place"], "validation 0");
     assert_eq!(json["policies"][0]["requests"], 2);
+}
+
+#[test]
+fn a_failing_expression_is_told_at_its_place() {
+    let found = checked("pods", Required::Known, "object.spec.nodeName == 'x'");
+    let nothing = checked("secrets", Required::Known, "object.data.x == 'y'");
+    let policy = policy(&text("pods", "object.spec.nodeName == 'x'"));
+    let sources = Sources::from_iter([("theirs.yaml", &policy)]);
+    let run = &as_sarif(&[found, nothing], &sources)["runs"][0];
+    let [result] = run["results"].as_array().expect("results").as_slice() else {
+        panic!("{run:#}")
+    };
+    assert_eq!(result["ruleId"], "never-errors/fails");
+    let place = &result["locations"][0]["physicalLocation"];
+    let at = policy.validations[0].expression.at;
+    assert_eq!(place["artifactLocation"]["uri"], "theirs.yaml");
+    assert_eq!(place["region"]["startLine"], at.line);
+    assert_eq!(place["region"]["startColumn"], at.column);
+    assert_eq!(run["invocations"][0]["executionSuccessful"], false);
 }

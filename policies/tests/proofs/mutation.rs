@@ -27,6 +27,7 @@ fn p_9_every_mutant_is_killed_or_listed_with_a_reason() {
         score.cases
     );
     let problems = score.problems(&equivalent);
+    let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
     assert!(
         problems.is_empty(),
         "{} problems:\n{}",

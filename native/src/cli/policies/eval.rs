@@ -9,6 +9,9 @@ use super::files::{self, Format};
 use clap::Args;
 use policies::cel::KubernetesVersion;
 use policies::eval::{Decision, Denial, Judgement, Outcome, PolicySet, Request, Rule, Verdict};
+use policies::lint::Severity;
+use policies::model::Document;
+use policies::sarif::{self, Sources};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
@@ -29,10 +32,12 @@ pub(in crate::cli) struct EvalOptions {
 }
 
 pub(in crate::cli) fn run(options: &EvalOptions) -> Result<(), Failure> {
-    let judgement = judged(options)?;
+    let documents = files::documents(&options.policy).map_err(|why| cannot(&why))?;
+    let judgement = judged(options, &documents)?;
     print(&match options.format {
         Format::Text => text(&judgement),
         Format::Json => format!("{:#}", as_json(&judgement)),
+        Format::Sarif => format!("{:#}", as_sarif(&judgement, &sources(&documents))),
     })?;
     match judgement.decision() {
         Decision::Allowed => Ok(()),
@@ -45,8 +50,10 @@ fn cannot(why: &str) -> Failure {
     Failure::Usage(format!("cannot say what becomes of the request: {why}"))
 }
 
-fn judged(options: &EvalOptions) -> Result<Judgement, Failure> {
-    let documents = files::documents(&options.policy).map_err(|why| cannot(&why))?;
+type Documents = [(String, Document)];
+
+fn judged(options: &EvalOptions, documents: &Documents) -> Result<Judgement, Failure> {
+    let documents = documents.iter().map(|(_, document)| document.clone());
     let set = PolicySet::new(documents, options.kubernetes)
         .map_err(|error| cannot(&error.to_string()))?;
     if set.is_empty() {
@@ -141,6 +148,50 @@ fn denial_json(denial: &Denial) -> Value {
         "reason": denial.reason,
         "error": denial.error,
     })
+}
+
+fn sources(documents: &Documents) -> Sources<'_> {
+    let policies = documents
+        .iter()
+        .filter_map(|(file, document)| match document {
+            Document::Policy(policy) => Some((file.as_str(), &**policy)),
+            Document::Binding(_) | Document::Exception(_) | Document::Unknown(_) => None,
+        });
+    policies.collect()
+}
+
+const DENIES: sarif::Rule = sarif::Rule {
+    id: "eval/denies",
+    name: "a policy denies the request",
+    why: "The API server would refuse it (P-6).",
+};
+const NOTES: sarif::Rule = sarif::Rule {
+    id: "eval/notes",
+    name: "a policy would deny, and only notes",
+    why: "Its binding warns or audits (P-6).",
+};
+
+/// Each refusal at the part of the policy that speaks; what cannot be evaluated was not judged.
+fn as_sarif(judgement: &Judgement, sources: &Sources<'_>) -> Value {
+    let (mut findings, mut undone) = (Vec::new(), Vec::new());
+    for verdict in &judgement.verdicts {
+        let (rule, level, denial) = match &verdict.outcome {
+            Outcome::Denied(denial) => (DENIES, Severity::Error, denial),
+            Outcome::Noted(denial) => (NOTES, Severity::Warning, denial),
+            Outcome::Undecided(why) => {
+                undone.push(format!("`{}` cannot be evaluated: {why}", verdict.policy));
+                continue;
+            }
+            Outcome::NotMatched(_) | Outcome::Skipped(_) | Outcome::Allowed => continue,
+        };
+        findings.push(sarif::Finding {
+            rule: rule.id,
+            level,
+            message: because(denial),
+            place: sources.place(&verdict.policy, &denial.rule.part()),
+        });
+    }
+    sarif::log("eval", &[DENIES, NOTES], &findings, &undone)
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use policies::cel::KubernetesVersion;
 use policies::eval::Case;
 use policies::model::{Document, Policy, PolicyKind};
+use policies::sarif::Sources;
 use policies::source::limits;
 use std::fs::File;
 use std::io::{self, Read};
@@ -28,24 +29,62 @@ pub(super) struct Tried {
 
 impl Tried {
     /// The policies that expressions alone decide, and the cases. What is left out is said.
-    pub(super) fn read(&self) -> Result<(Vec<Policy>, Vec<Case>), String> {
-        let (policies, others) = policies(&self.policy)?;
-        for name in others {
-            say(&format!(
-                "`{name}` is not decided by expressions alone: left out"
-            ));
+    pub(super) fn read(&self) -> Result<(Policies, Vec<Case>), String> {
+        let kinds = [
+            PolicyKind::ValidatingAdmissionPolicy,
+            PolicyKind::KyvernoValidatingPolicy,
+        ];
+        Ok((Policies::read(&self.policy, &kinds)?, cases(&self.cases)?))
+    }
+}
+
+/// Policies that expressions alone decide, each with its file.
+pub(super) struct Policies {
+    /// The policies.
+    pub(super) all: Vec<Policy>,
+    files: Vec<String>,
+}
+
+impl Policies {
+    /// Those of these kinds in the files. What is left out is said.
+    pub(super) fn read(paths: &[PathBuf], kinds: &[PolicyKind]) -> Result<Self, String> {
+        let (mut all, mut files) = (Vec::new(), Vec::new());
+        for (file, document) in documents(paths)? {
+            let Document::Policy(policy) = document else {
+                continue;
+            };
+            if kinds.contains(&policy.kind) {
+                all.push(*policy);
+                files.push(file);
+            } else {
+                let name = &policy.name.value;
+                say(&format!(
+                    "`{name}` is of a kind that is not meant: left out"
+                ));
+            }
         }
-        Ok((policies, cases(&self.cases)?))
+        match all.is_empty() {
+            true => Err("there is no policy in these files that expressions alone decide".into()),
+            false => Ok(Self { all, files }),
+        }
+    }
+
+    /// Where they stand.
+    pub(super) fn sources(&self) -> Sources<'_> {
+        let files = self.files.iter().map(String::as_str);
+        files.zip(&self.all).collect()
     }
 }
 
 /// How an answer is printed.
-#[derive(Clone, Copy, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Format {
     /// For people
     Text,
     /// For programs
     Json,
+    /// SARIF 2.1.0, for code scanning
+    Sarif,
 }
 
 /// The release that an argument names.
@@ -75,41 +114,19 @@ pub(super) fn read(path: &Path) -> Result<(String, Vec<u8>), String> {
     Ok((name, bytes))
 }
 
-/// Every object of the files.
-pub(super) fn documents(paths: &[PathBuf]) -> Result<Vec<Document>, String> {
+/// Every object of the files, with its file.
+pub(super) fn documents(paths: &[PathBuf]) -> Result<Vec<(String, Document)>, String> {
     let mut documents = Vec::new();
     for path in paths {
         let (name, bytes) = read(path)?;
         let parsed = Policy::parse_all(&name, &bytes).map_err(|error| error.to_string())?;
-        documents.extend(parsed);
+        documents.extend(parsed.into_iter().map(|one| (name.clone(), one)));
     }
     Ok(documents)
 }
 
-/// The policies of the files that expressions alone decide, and the names of the others.
-fn policies(paths: &[PathBuf]) -> Result<(Vec<Policy>, Vec<String>), String> {
-    let (mut judged, mut others) = (Vec::new(), Vec::new());
-    for document in documents(paths)? {
-        let Document::Policy(policy) = document else {
-            continue;
-        };
-        match policy.kind {
-            PolicyKind::ValidatingAdmissionPolicy | PolicyKind::KyvernoValidatingPolicy => {
-                judged.push(*policy);
-            }
-            PolicyKind::ImageValidatingPolicy | PolicyKind::WebhookConfiguration => {
-                others.push(policy.name.value);
-            }
-        }
-    }
-    match judged.is_empty() {
-        true => Err("there is no policy in these files that expressions alone decide".to_owned()),
-        false => Ok((judged, others)),
-    }
-}
-
 /// The cases of the files.
-fn cases(paths: &[PathBuf]) -> Result<Vec<Case>, String> {
+pub(super) fn cases(paths: &[PathBuf]) -> Result<Vec<Case>, String> {
     let mut cases = Vec::new();
     for path in paths {
         let (name, bytes) = read(path)?;

@@ -3,10 +3,10 @@
 //! Invariants: links are not followed; a file that cannot be read is said and ends nothing; the
 //! answer is on stdout, progress on stderr.
 
-use super::files;
+use super::files::{self, Format};
 use crate::cli::failure::Failure;
 use crate::cli::{print, say};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use policies::cel::KubernetesVersion;
 use policies::lint::{Read, format, lint_telling};
 use policies::model::Policy;
@@ -32,13 +32,6 @@ pub(in crate::cli) struct LintOptions {
     /// The release of Kubernetes that the policies are for, 1.30 to 1.37
     #[arg(long, default_value = "1.34", value_parser = files::release)]
     kubernetes: KubernetesVersion,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum Format {
-    Text,
-    Json,
-    Sarif,
 }
 
 /// Lints. Exit codes: 0 no error, 1 errors found, 2 a file was not read.

@@ -7,7 +7,9 @@ use super::files::{self, Format, Tried};
 use crate::cli::failure::Failure;
 use crate::cli::{print, say};
 use clap::Args;
-use policies::mutate::{Equivalent, Score, as_json, as_text, score};
+use policies::eval::Case;
+use policies::model::Policy;
+use policies::mutate::{Equivalent, Score, as_json, as_sarif, as_text, score};
 use policies::progress::Progress;
 use std::path::PathBuf;
 
@@ -29,10 +31,15 @@ pub(in crate::cli) struct Mutate {
 /// Tries. Exit codes: 0 nothing survives that is not listed, 1 something is wrong, 2 not tried.
 pub(in crate::cli) fn run(options: &Mutate) -> Result<(), Failure> {
     let listed = listed(options)?;
-    let score = scored(options)?;
+    let (policies, cases) = options.tried.read().map_err(|why| cannot(&why))?;
+    let score = scored(options, &policies.all, &cases)?;
     print(&match options.format {
         Format::Text => as_text(&score, &listed),
         Format::Json => format!("{:#}", as_json(&score, &listed)),
+        Format::Sarif => {
+            let sources = policies.sources();
+            format!("{:#}", as_sarif(&score, &listed, &sources))
+        }
     })?;
     match score.problems(&listed).len() {
         0 => Ok(()),
@@ -52,15 +59,14 @@ fn listed(options: &Mutate) -> Result<Vec<Equivalent>, Failure> {
     Equivalent::parse_all(&name, &bytes).map_err(|error| cannot(&error.to_string()))
 }
 
-fn scored(options: &Mutate) -> Result<Score, Failure> {
-    let (policies, cases) = options.tried.read().map_err(|why| cannot(&why))?;
+fn scored(options: &Mutate, policies: &[Policy], cases: &[Case]) -> Result<Score, Failure> {
     let tell = |progress: Progress<'_>| {
         if progress.done.is_multiple_of(STEP) {
             let Progress { policy, done, of } = progress;
             say(&format!("`{policy}`: {done} of {of} mutants tried"));
         }
     };
-    score(&policies, options.tried.kubernetes, &cases, tell)
+    score(policies, options.tried.kubernetes, cases, tell)
         .map_err(|error| cannot(&error.to_string()))
 }
 
@@ -129,7 +135,9 @@ spec:
         let listed = ["--equivalent", list.name()];
         assert_eq!(exit(POLICY, CASES, &listed), 0);
         assert_eq!(exit(POLICY, CASES, &[]), 1, "some survive");
-        assert_eq!(exit(POLICY, CASES, &["--format", "json"]), 1);
+        for format in ["json", "sarif"] {
+            assert_eq!(exit(POLICY, CASES, &["--format", format]), 1);
+        }
         assert_eq!(exit(POLICY, "[]", &listed), 1, "everything survives");
         let wrong = CASES.replace("says: call it web", "says: call it db");
         assert_eq!(exit(POLICY, &wrong, &listed), 1, "the policy is wrong");

@@ -7,7 +7,9 @@ use super::files::{Format, Tried};
 use crate::cli::failure::Failure;
 use crate::cli::{print, say};
 use clap::Args;
-use policies::never_errors::{Checked, Required, as_json, as_text, check};
+use policies::eval::Case;
+use policies::model::Policy;
+use policies::never_errors::{Checked, Required, as_json, as_sarif, as_text, check};
 use policies::progress::Progress;
 
 /// Expressions between two words of progress.
@@ -27,10 +29,12 @@ pub(in crate::cli) struct NeverErrors {
 
 /// Tries. Exit codes: 0 nothing fails, 1 an expression fails, 2 a policy was not tried.
 pub(in crate::cli) fn run(options: &NeverErrors) -> Result<(), Failure> {
-    let checked = checked(options)?;
+    let (policies, cases) = options.tried.read().map_err(|why| cannot(&why))?;
+    let checked = checked(options, &policies.all, &cases)?;
     print(&match options.format {
         Format::Text => as_text(&checked),
         Format::Json => format!("{:#}", as_json(&checked)),
+        Format::Sarif => format!("{:#}", as_sarif(&checked, &policies.sources())),
     })?;
     if checked.iter().any(|one| !one.errors.is_empty()) {
         return Err(Failure::Local("an expression fails".to_owned()));
@@ -45,8 +49,11 @@ fn cannot(why: &str) -> Failure {
     Failure::Usage(format!("cannot say whether an expression fails: {why}"))
 }
 
-fn checked(options: &NeverErrors) -> Result<Vec<Checked>, Failure> {
-    let (policies, cases) = options.tried.read().map_err(|why| cannot(&why))?;
+fn checked(
+    options: &NeverErrors,
+    policies: &[Policy],
+    cases: &[Case],
+) -> Result<Vec<Checked>, Failure> {
     let required = match options.strict {
         true => Required::Least,
         false => Required::Known,
@@ -59,7 +66,7 @@ fn checked(options: &NeverErrors) -> Result<Vec<Checked>, Failure> {
     };
     policies
         .iter()
-        .map(|policy| check(policy, options.tried.kubernetes, required, &cases, tell))
+        .map(|policy| check(policy, options.tried.kubernetes, required, cases, tell))
         .collect::<Result<_, _>>()
         .map_err(|error| cannot(&error.to_string()))
 }
@@ -105,7 +112,9 @@ spec:
         let guarded = POLICY.replace("&& ", "&& 'owner' in object.metadata.labels && ");
         assert_eq!(exit(&guarded, CASES, &[]), 0);
         assert_eq!(exit(POLICY, CASES, &[]), 1);
-        assert_eq!(exit(POLICY, CASES, &["--format", "json"]), 1);
+        for format in ["json", "sarif"] {
+            assert_eq!(exit(POLICY, CASES, &["--format", format]), 1);
+        }
         let named = guarded.replace(
             "has(object.metadata.labels)",
             "request.userInfo.username != 'x' && has(object.metadata.labels)",

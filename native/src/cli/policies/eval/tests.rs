@@ -34,7 +34,8 @@ fn judge(request: &str) -> (Judgement, Result<(), Failure>) {
         "--request",
         path.to_str().unwrap(),
     ]);
-    (judged(&options).unwrap(), run(&options))
+    let documents = files::documents(&options.policy).unwrap();
+    (judged(&options, &documents).unwrap(), run(&options))
 }
 
 #[track_caller]
@@ -55,6 +56,13 @@ fn a_refusal_names_the_rule_and_says_what_the_api_server_says() {
     let (judgement, outcome) = judge(&fs::read_to_string(golden("request.yaml")).unwrap());
     same("denied.txt", &text(&judgement));
     same("denied.json", &format!("{:#}", as_json(&judgement)));
+    let documents = files::documents(&[golden("policies.yaml").into()]).unwrap();
+    let named = documents
+        .into_iter()
+        .map(|(_, one)| ("policies.yaml".to_owned(), one));
+    let named: Vec<_> = named.collect();
+    let sarif = as_sarif(&judgement, &sources(&named));
+    same("denied.sarif", &format!("{sarif:#}"));
     assert!(matches!(outcome, Err(Failure::Local(_))), "exit 1");
 }
 
