@@ -1,7 +1,8 @@
 //! The operators on values.
 //!
 //! Invariant: values of different types are unequal, never an error, except that numbers compare
-//! as numbers; everything else on types that do not fit is `no such overload`.
+//! as numbers, and that Kubernetes' own types on the left of `==` compare with nothing but
+//! themselves and null; everything else on types that do not fit is `no such overload`.
 
 use super::ast::Binary;
 use super::value::whole;
@@ -45,6 +46,7 @@ pub(super) fn binary(
         compare(left, right, budget).map(|order| Value::Bool(order.is_some_and(holds)))
     };
     match operator {
+        Binary::Equal if is_strange(left, right) => Err(EvalError::NoSuchOverload),
         Binary::Equal => equal(left, right, budget).map(Value::Bool),
         Binary::NotEqual => equal(left, right, budget).map(|same| Value::Bool(!same)),
         Binary::Less => ordered(Ordering::is_lt, budget),
@@ -60,6 +62,34 @@ pub(super) fn binary(
         // These two are the evaluator's: they do not evaluate both sides.
         Binary::And | Binary::Or => Err(EvalError::Failed),
     }
+}
+
+/// Whether one of Kubernetes' own types stands on the left of another type: an error of `==`, while
+/// `!=` holds.
+fn is_strange(left: &Value, right: &Value) -> bool {
+    let of_kubernetes = matches!(
+        left,
+        Value::Quantity(_)
+            | Value::Version(_)
+            | Value::Format(_)
+            | Value::Url(_)
+            | Value::Ip(_)
+            | Value::Cidr(_)
+    );
+    of_kubernetes
+        && !matches!(right, Value::Null)
+        && std::mem::discriminant(left) != std::mem::discriminant(right)
+}
+
+/// Whether two elements of lists or maps are equal. Where they are strange to each other the API
+/// server's answer is an accident of its library.
+fn equal_inside(left: &Value, right: &Value, budget: &mut Budget) -> Result<bool, EvalError> {
+    if is_strange(left, right) {
+        let (left, right) = (left.type_name(), right.type_name());
+        let what = format!("comparing `{left}` with `{right}` inside a list or a map");
+        return Err(EvalError::Unsupported(what));
+    }
+    equal(left, right, budget)
 }
 
 /// Whether two values are equal.
@@ -81,7 +111,7 @@ pub(super) fn equal(left: &Value, right: &Value, budget: &mut Budget) -> Result<
                 return Ok(false);
             }
             for (a, b) in a.iter().zip(b.iter()) {
-                if !equal(a, b, budget)? {
+                if !equal_inside(a, b, budget)? {
                     return Ok(false);
                 }
             }
@@ -94,7 +124,7 @@ pub(super) fn equal(left: &Value, right: &Value, budget: &mut Budget) -> Result<
             for (key, a) in a.iter() {
                 budget.bytes(key.weight())?;
                 match b.get(key) {
-                    Some(b) if equal(a, b, budget)? => {}
+                    Some(b) if equal_inside(a, b, budget)? => {}
                     Some(_) | None => return Ok(false),
                 }
             }

@@ -227,9 +227,10 @@ fn is_date(text: &str) -> bool {
 }
 
 /// As there: what follows a second `t` is not looked at, and hours, minutes and seconds are
-/// compared as texts.
+/// compared as texts. A letter's small form is one letter.
 fn is_date_time(text: &str) -> bool {
-    let lower = text.to_lowercase();
+    let small = |c: char| c.to_lowercase().next().unwrap_or(c);
+    let lower: String = text.chars().map(small).collect();
     let mut parts = lower.split('t');
     let (Some(date), Some(clock)) = (parts.next(), parts.next()) else {
         return false;

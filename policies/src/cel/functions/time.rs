@@ -170,8 +170,10 @@ pub(super) fn zone(text: &str) -> Result<TimeZone, EvalError> {
 fn named_zone(name: &str) -> Result<TimeZone, EvalError> {
     match name {
         "" | "UTC" => return Ok(TimeZone::UTC),
-        // That of the machine on which the API server runs.
-        "Local" => return Err(EvalError::Unsupported("the time zone \"Local\"".to_owned())),
+        // What the machine on which the API server runs says, or its database alone has.
+        "Local" | "posixrules" => {
+            return Err(EvalError::Unsupported(format!("the time zone {name:?}")));
+        }
         _ => {}
     }
     // Go looks for a file of the very name, the database for one in any case.

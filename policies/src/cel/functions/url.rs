@@ -8,6 +8,7 @@ use crate::cel::evaluate::Evaluated;
 use crate::cel::value::Url;
 use crate::cel::{Budget, EvalError, Key, Value};
 use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
 use std::sync::Arc;
 
 fn invalid(text: &str) -> EvalError {
@@ -46,6 +47,9 @@ pub(super) fn parse(text: &str, budget: &mut Budget) -> Evaluated {
         Some(rest) if !scheme.is_empty() => rest.split_at(rest.find('/').unwrap_or(rest.len())),
         Some(_) | None => ("", rest),
     };
+    if depends_on_release(host) {
+        return Err(EvalError::Unsupported(format!("the URL {:?}", short(text))));
+    }
     if !is_host(host) {
         return Err(invalid(text));
     }
@@ -61,6 +65,16 @@ pub(super) fn parse(text: &str, budget: &mut Budget) -> Evaluated {
         path: path.to_owned(),
         query,
     })))
+}
+
+/// What is no address in brackets, and a second port: newer releases of Go refuse what older took.
+fn depends_on_release(host: &str) -> bool {
+    let (name, _) = split(host);
+    let inner = name.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
+    match inner {
+        Some(inner) => inner.parse::<Ipv6Addr>().is_err(),
+        None => !name.contains(['[', ']']) && name.contains(':'),
+    }
 }
 
 fn is_host(host: &str) -> bool {

@@ -312,6 +312,19 @@ const QUANTITIES_AND_ADDRESSES: &[(&str, &str)] = &[
         "true",
     ),
     (
+        "isURL('https://[x]/')",
+        "! the URL \"https://[x]/\" is not supported by this engine",
+    ),
+    (
+        "isURL('https://a:80:80/')",
+        "! the URL \"https://a:80:80/\" is not supported by this engine",
+    ),
+    ("isURL('https://a:b/') || isURL('https://[::1/')", "false"),
+    (
+        "timestamp(0).getHours('posixrules')",
+        "! the time zone \"posixrules\" is not supported by this engine",
+    ),
+    (
         "quantity('x')",
         "! quantities must match the regular expression of Kubernetes: \"x\"",
     ),
@@ -395,4 +408,35 @@ const QUANTITIES_AND_ADDRESSES: &[(&str, &str)] = &[
 #[test]
 fn quantities_and_addresses() {
     check(QUANTITIES_AND_ADDRESSES);
+}
+
+/// As Kubernetes' own code (k8s.io/apiserver v0.36.3) answers, whatever `object` holds there.
+#[test]
+fn a_type_of_kubernetes_compares_with_itself_alone() {
+    for value in [
+        "semver('1.0.0')",
+        "format.uuid()",
+        "quantity('1')",
+        "ip('1.2.3.4')",
+        "url('https://a')",
+        "cidr('1.2.3.4/8')",
+    ] {
+        check(&[
+            (&format!("{value} == {value}"), "true"),
+            (
+                &format!("{value} == object.metadata.name"),
+                "! no such overload",
+            ),
+            (&format!("{value} != object.metadata.name"), "true"),
+            (&format!("object.metadata.name == {value}"), "false"),
+            (&format!("{value} == dyn(null)"), "false"),
+            (&format!("{value} in [object.metadata.name]"), "false"),
+        ]);
+    }
+    let undecided = "! comparing `kubernetes.Quantity` with `string` inside a list or a map is not \
+                     supported by this engine";
+    check(&[
+        ("[quantity('1')] == dyn(['x'])", undecided),
+        ("{'a': quantity('1')} == dyn({'a': 'x'})", undecided),
+    ]);
 }
