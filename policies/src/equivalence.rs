@@ -13,12 +13,12 @@ mod output;
 #[cfg(test)]
 mod tests;
 
-pub use declared::{NativeOnly, Words};
+pub use declared::NativeOnly;
 pub use domain::{Bounded, on_the_domain};
 pub use output::{Answer, as_json, as_sarif, as_text};
 
 use crate::eval::{Judgement, Outcome, PolicySet, Request, Verdict};
-use crate::model::GENERATED;
+use crate::model::{GENERATED, Policy};
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -50,6 +50,8 @@ pub struct Compared {
     pub requests: usize,
     /// What differs and is not declared.
     pub undeclared: Vec<Difference>,
+    /// What could not be evaluated, and so was not compared, in words.
+    pub undecided: Vec<String>,
     /// The places, in the list of the declared, of those that showed.
     pub shown: BTreeSet<usize>,
 }
@@ -67,33 +69,38 @@ pub fn compare<'r>(
         found.requests += 1;
         let by_kyverno = kyverno.judge(request, None);
         let by_native = native.judge(request, None);
-        for verdict in &by_native.verdicts {
-            let other = of(&by_kyverno, &verdict.policy);
+        for policy in names(&by_native) {
+            let (Some(verdict), other) = (of(&by_native, policy), of(&by_kyverno, policy)) else {
+                continue;
+            };
+            if let Some(why) = undecided(verdict).or_else(|| other.and_then(undecided)) {
+                let what = format!("the case `{name}`: `{policy}` cannot be evaluated: {why}");
+                found.undecided.push(what);
+                continue;
+            }
             match difference(verdict, other, declared) {
                 Differs::Not => {}
                 Differs::Declared(at) => {
                     found.shown.insert(at);
                 }
                 Differs::Undeclared => found.undeclared.push(Difference {
-                    policy: verdict.policy.clone(),
+                    policy: policy.to_owned(),
                     part: part(&verdict.outcome),
                     what: format!(
-                        "{name}: the native one says {:?}, Kyverno's {:?}",
-                        verdict.outcome,
-                        other.map(|verdict| &verdict.outcome)
+                        "the case `{name}`: the native one {}, Kyverno's {}",
+                        said(Some(verdict)),
+                        said(other)
                     ),
                 }),
             }
         }
-        for verdict in &by_kyverno.verdicts {
-            let source = source(&verdict.policy);
-            if of(&by_native, source).is_none() {
-                found.undeclared.push(Difference {
-                    policy: source.to_owned(),
-                    part: String::new(),
-                    what: format!("{name}: there is no native one"),
-                });
-            }
+        let known = names(&by_native);
+        for policy in names(&by_kyverno).difference(&known) {
+            found.undeclared.push(Difference {
+                policy: (*policy).to_owned(),
+                part: String::new(),
+                what: format!("the case `{name}`: there is no native one"),
+            });
         }
     }
     found
@@ -110,9 +117,31 @@ fn source(name: &str) -> &str {
     name.strip_prefix(GENERATED).unwrap_or(name)
 }
 
+fn names(judgement: &Judgement) -> BTreeSet<&str> {
+    let verdicts = judgement.verdicts.iter();
+    verdicts.map(|verdict| source(&verdict.policy)).collect()
+}
+
+/// What becomes of the request by a policy: of its bindings the one that refuses counts.
 fn of<'j>(judgement: &'j Judgement, policy: &str) -> Option<&'j Verdict> {
-    let is = |verdict: &&Verdict| source(&verdict.policy) == policy;
-    judgement.verdicts.iter().find(is)
+    let all = judgement.verdicts.iter();
+    let all = all.filter(|verdict| source(&verdict.policy) == policy);
+    all.min_by_key(|verdict| match &verdict.outcome {
+        Outcome::Denied(_) => 0,
+        Outcome::Undecided(_) => 1,
+        Outcome::NotMatched(_) | Outcome::Skipped(_) | Outcome::Allowed | Outcome::Noted(_) => 2,
+    })
+}
+
+fn undecided(verdict: &Verdict) -> Option<&str> {
+    match &verdict.outcome {
+        Outcome::Undecided(why) => Some(why),
+        Outcome::NotMatched(_)
+        | Outcome::Skipped(_)
+        | Outcome::Allowed
+        | Outcome::Denied(_)
+        | Outcome::Noted(_) => None,
+    }
 }
 
 /// The rule that spoke.
@@ -125,12 +154,36 @@ fn part(outcome: &Outcome) -> String {
     }
 }
 
+/// A name that two policies have: it would not be known which of them is compared.
+#[must_use]
+pub fn name_of_two(policies: &[Policy]) -> Option<&str> {
+    let mut seen = BTreeSet::new();
+    let mut names = policies.iter().map(|one| source(&one.name.value));
+    names.find(|name| !seen.insert(*name))
+}
+
+/// What it says, for a person.
+fn said(verdict: Option<&Verdict>) -> String {
+    match verdict.map(|verdict| &verdict.outcome) {
+        None => "is not there".to_owned(),
+        Some(Outcome::Denied(denial)) => format!("refuses it: {}", denial.message),
+        Some(Outcome::Noted(denial)) => format!("only notes: {}", denial.message),
+        Some(Outcome::Undecided(why)) => format!("cannot be evaluated: {why}"),
+        Some(Outcome::NotMatched(_)) => "does not match it".to_owned(),
+        Some(Outcome::Skipped(_)) => "does not speak, by a condition".to_owned(),
+        Some(Outcome::Allowed) => "lets it through".to_owned(),
+    }
+}
+
 /// What the one who asks is told; nothing where the request goes through.
 fn told(verdict: &Verdict) -> Option<&str> {
     match &verdict.outcome {
         Outcome::Denied(denial) => Some(&denial.message),
-        Outcome::Undecided(why) => Some(why),
-        Outcome::NotMatched(_) | Outcome::Skipped(_) | Outcome::Allowed | Outcome::Noted(_) => None,
+        Outcome::NotMatched(_)
+        | Outcome::Skipped(_)
+        | Outcome::Allowed
+        | Outcome::Noted(_)
+        | Outcome::Undecided(_) => None,
     }
 }
 
@@ -140,9 +193,9 @@ fn difference(native: &Verdict, kyverno: Option<&Verdict>, declared: &[NativeOnl
         return Differs::Not;
     }
     let is_declared = |one: &NativeOnly| match kyverno {
-        None => one.is_policy(&native.policy),
+        None => one.is_policy(source(&native.policy)),
         Some(kyverno) => {
-            let in_its_words = said.is_some_and(|said| one.is_rule(&native.policy, said));
+            let in_its_words = said.is_some_and(|said| one.is_rule(source(&native.policy), said));
             told(kyverno).is_none() && in_its_words
         }
     };

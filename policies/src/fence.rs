@@ -54,6 +54,8 @@ pub enum FlightOnly {
         policy: &'static str,
         /// Why, for a person.
         why: &'static str,
+        /// What the clause says where it refuses, whole.
+        message: &'static str,
         /// The text of the clause.
         text: &'static str,
     },
@@ -71,6 +73,8 @@ pub const FLIGHT_ONLY: [FlightOnly; 2] = [
     FlightOnly::Clause {
         policy: "tower-breakglass-rolebinding",
         why: "on Flight somebody else approved, or the glass was broken",
+        message: "on Flight a grant names who asked for it and either a second person who approved \
+                  it or that the glass was broken, and not both",
         text: include_str!("../templates/flight/rolebinding-approver.yaml"),
     },
     FlightOnly::Policy {

@@ -54,12 +54,13 @@ impl<'p> FromIterator<(&'p str, &'p Policy)> for Sources<'p> {
 
 impl Sources<'_> {
     /// Where a part of a policy stands, such as `validation 3` of `owned`; of an unknown part, the
-    /// policy. A policy that Kyverno generates stands where it is generated from.
+    /// policy. One that Kyverno generates may stand where it is generated from, and the reverse.
     #[must_use]
     pub fn place(&self, policy: &str, part: &str) -> Option<Place> {
         let of = |name: &str| self.0.iter().find(|(_, one)| one.name.value == name);
         let generated_from = || policy.strip_prefix(GENERATED).and_then(of);
-        let (file, policy) = of(policy).or_else(generated_from)?;
+        let generated = || of(&format!("{GENERATED}{policy}"));
+        let (file, policy) = of(policy).or_else(generated_from).or_else(generated)?;
         Some(Place {
             file: (*file).to_owned(),
             at: policy.position_of(part),

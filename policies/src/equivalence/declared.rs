@@ -5,32 +5,16 @@ use crate::fence::FlightOnly;
 use serde::Deserialize;
 
 /// A rule or a policy that Kyverno's set has not, and why.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct NativeOnly {
     /// The policy's name.
     pub policy: String,
-    /// The words of the rule; none: the whole policy.
-    pub rule: Option<Words>,
+    /// The rule's message, whole; none: the whole policy.
+    #[serde(default)]
+    pub message: Option<String>,
     /// Why, for a person.
     pub reason: String,
-}
-
-/// By which words a rule is known.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Words {
-    /// Its message.
-    Message(String),
-    /// A text in which its message stands.
-    Within(String),
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Written {
-    policy: String,
-    #[serde(default)]
-    message: Option<String>,
-    reason: String,
 }
 
 impl NativeOnly {
@@ -44,46 +28,41 @@ impl NativeOnly {
         let entries = list(file, bytes)?.into_iter().enumerate();
         let entry = |(at, entry)| {
             let wrong = |why: &str| content(file, &format!("{at}: {why}"));
-            let written: Written =
+            let entry: Self =
                 serde_json::from_value(entry).map_err(|error| wrong(&error.to_string()))?;
-            if written.reason.trim().is_empty() {
-                return Err(wrong("a difference needs a reason"));
+            let empty = |text: &String| text.trim().is_empty();
+            if empty(&entry.reason) || entry.message.as_ref().is_some_and(empty) {
+                return Err(wrong("a difference needs a reason, and a rule its message"));
             }
-            Ok(Self {
-                policy: written.policy,
-                rule: written.message.map(Words::Message),
-                reason: written.reason,
-            })
+            Ok(entry)
         };
         entries.map(entry).collect()
     }
 
     pub(super) fn is_policy(&self, policy: &str) -> bool {
-        self.rule.is_none() && self.policy == policy
+        self.message.is_none() && self.policy == policy
     }
 
     pub(super) fn is_rule(&self, policy: &str, message: &str) -> bool {
-        let message = message.trim();
-        let says = match &self.rule {
-            Some(Words::Message(words)) => words.trim() == message,
-            Some(Words::Within(text)) => text.contains(message),
-            None => false,
-        };
-        self.policy == policy && !message.is_empty() && says
+        let says = |words: &String| words.trim() == message.trim();
+        self.policy == policy && self.message.as_ref().is_some_and(says)
     }
 }
 
 impl From<&FlightOnly> for NativeOnly {
     fn from(declared: &FlightOnly) -> Self {
-        let (policy, why, rule) = match declared {
-            FlightOnly::Clause { policy, why, text } => {
-                (policy, why, Some(Words::Within((*text).to_owned())))
-            }
+        let (policy, why, message) = match declared {
+            FlightOnly::Clause {
+                policy,
+                why,
+                message,
+                ..
+            } => (policy, why, Some((*message).to_owned())),
             FlightOnly::Policy { policy, why } => (policy, why, None),
         };
         Self {
             policy: (*policy).to_owned(),
-            rule,
+            message,
             reason: (*why).to_owned(),
         }
     }

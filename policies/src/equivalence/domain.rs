@@ -4,7 +4,7 @@
 //! request through. Two policies that match a request alike, and of which all conditions and rules
 //! come out alike, say the same of it, in the same words.
 
-use super::{Difference, NativeOnly};
+use super::{Difference, NativeOnly, source};
 use crate::bounded::{Domain, Expressions, Required, Tried, Visited};
 use crate::cel::{KubernetesVersion, Value};
 use crate::eval::{Case, Program, ProgramError};
@@ -54,8 +54,9 @@ pub fn on_the_domain(
         what: what.to_owned(),
     };
     for (at, policy) in native.iter().enumerate() {
-        let name = policy.name.value.as_str();
-        if let Some(twin) = kyverno.iter().find(|other| other.name.value == name) {
+        let name = source(&policy.name.value);
+        let is_twin = |other: &&Policy| source(&other.name.value) == name;
+        if let Some(twin) = kyverno.iter().find(is_twin) {
             let (native, kyverno) = (Side::of(policy, version)?, Side::of(twin, version)?);
             Comparison::new(&native, &kyverno, declared, cases, &mut found).run();
         } else if let Some(at) = declared.iter().position(|one| one.is_policy(name)) {
@@ -71,8 +72,8 @@ pub fn on_the_domain(
             of: native.len(),
         });
     }
-    let known: BTreeSet<&str> = native.iter().map(|one| one.name.value.as_str()).collect();
-    let names = kyverno.iter().map(|one| one.name.value.as_str());
+    let known: BTreeSet<&str> = native.iter().map(|one| source(&one.name.value)).collect();
+    let names = kyverno.iter().map(|one| source(&one.name.value));
     let more = names.filter(|name| !known.contains(name));
     found
         .undeclared
@@ -146,8 +147,8 @@ impl<'a> Comparison<'a> {
     fn run(mut self) {
         self.found.policies += 1;
         if self.domain.bases() == 0 {
-            let name = self.native.policy.name.value.clone();
-            self.found.untried.push(name);
+            let name = source(&self.native.policy.name.value);
+            self.found.untried.push(name.to_owned());
         }
         self.matching();
         let (ours, theirs) = (self.native.policy, self.kyverno.policy);
@@ -168,7 +169,7 @@ impl<'a> Comparison<'a> {
 
     fn tell(&mut self, part: &str, what: String) {
         self.found.undeclared.push(Difference {
-            policy: self.native.policy.name.value.clone(),
+            policy: source(&self.native.policy.name.value).to_owned(),
             part: part.to_owned(),
             what,
         });
@@ -202,7 +203,7 @@ impl<'a> Comparison<'a> {
                 .iter()
                 .any(|other| words(other) == words(rule));
             let message = rule.message.as_ref().map_or("", |text| &text.value);
-            let name = &ours.name.value;
+            let name = source(&ours.name.value);
             let is_declared = |one: &NativeOnly| one.is_rule(name, message);
             let clause = self.declared.iter().position(is_declared);
             match clause.filter(|_| !by_kyverno) {

@@ -1,6 +1,6 @@
 //! The answer as text, as JSON and as SARIF.
 
-use super::{Bounded, Compared, Difference, NativeOnly, Words};
+use super::{Bounded, Compared, Difference, NativeOnly};
 use crate::lint::Severity;
 use crate::sarif::{self, Finding, Rule, Sources};
 use serde_json::{Value, json};
@@ -36,6 +36,19 @@ impl<'a> Answer<'a> {
         all.filter(move |(at, _)| !shown(at)).map(|(_, one)| one)
     }
 
+    /// What was not compared, in words.
+    #[must_use]
+    pub fn undone(&self) -> Vec<String> {
+        let untried = self.bounded.untried.iter();
+        let untried = untried.map(|name| format!("no case is about `{name}`"));
+        self.compared
+            .undecided
+            .iter()
+            .cloned()
+            .chain(untried)
+            .collect()
+    }
+
     /// Whether nothing differs but what is declared, and all of that does.
     #[must_use]
     pub fn holds(&self) -> bool {
@@ -44,11 +57,12 @@ impl<'a> Answer<'a> {
 }
 
 fn named(declared: &NativeOnly) -> String {
-    let NativeOnly { policy, rule, .. } = declared;
-    match rule {
+    let NativeOnly {
+        policy, message, ..
+    } = declared;
+    match message {
         None => format!("`{policy}`"),
-        Some(Words::Message(words)) => format!("a rule of `{policy}`, \"{words}\""),
-        Some(Words::Within(_)) => format!("a rule of `{policy}`"),
+        Some(words) => format!("a rule of `{policy}`, \"{words}\""),
     }
 }
 
@@ -69,11 +83,8 @@ pub fn as_text(answer: &Answer<'_>) -> String {
     for declared in answer.idle() {
         let _ = writeln!(text, "{}", idle_words(declared));
     }
-    for name in &answer.bounded.untried {
-        let _ = writeln!(
-            text,
-            "`{name}`: no case is about it, so nothing was compared"
-        );
+    for undone in answer.undone() {
+        let _ = writeln!(text, "not compared: {undone}");
     }
     for declared in answer.declared {
         let NativeOnly { reason, .. } = declared;
@@ -101,18 +112,12 @@ pub fn as_text(answer: &Answer<'_>) -> String {
 pub fn as_json(answer: &Answer<'_>) -> Value {
     let difference =
         |one: &Difference| json!({ "policy": one.policy, "part": one.part, "what": one.what });
-    let declared = |one: &NativeOnly| {
-        let message = match &one.rule {
-            Some(Words::Message(words)) => Some(words),
-            Some(Words::Within(_)) | None => None,
-        };
-        json!({ "policy": one.policy, "message": message, "reason": one.reason })
-    };
+    let declared = |one: &NativeOnly| json!({ "policy": one.policy, "message": one.message, "reason": one.reason });
     let bounded = answer.bounded;
     json!({
         "differences": answer.differences().map(difference).collect::<Vec<Value>>(),
         "declaredAndNeverSeen": answer.idle().map(declared).collect::<Vec<Value>>(),
-        "notCompared": bounded.untried,
+        "notCompared": answer.undone(),
         "requests": answer.compared.requests,
         "policies": bounded.policies,
         "conditionsAndRules": bounded.compared,
@@ -152,11 +157,5 @@ pub fn as_sarif(answer: &Answer<'_>, sources: &Sources<'_>) -> Value {
         place: sources.place(&one.policy, ""),
     });
     let findings: Vec<Finding> = differs.chain(idle).collect();
-    let untried: Vec<String> = answer
-        .bounded
-        .untried
-        .iter()
-        .map(|name| format!("no case is about `{name}`, so nothing was compared"))
-        .collect();
-    sarif::log("equivalent", &[DIFFERS, IDLE], &findings, &untried)
+    sarif::log("equivalent", &[DIFFERS, IDLE], &findings, &answer.undone())
 }

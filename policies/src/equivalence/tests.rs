@@ -42,7 +42,7 @@ fn policies(text: &str) -> Vec<Policy> {
     documents
         .filter_map(|document| match document {
             Document::Policy(policy) => Some(*policy),
-            _ => None,
+            Document::Binding(_) | Document::Exception(_) | Document::Unknown(_) => None,
         })
         .collect()
 }
@@ -76,6 +76,42 @@ fn the_same_rules_are_the_same() {
     assert_eq!((compared.undeclared, compared.requests), (vec![], 2));
     assert_eq!((bounded.undeclared, bounded.policies), (vec![], 1));
     assert!(bounded.requests > 2, "{}", bounded.requests);
+}
+
+/// The strictest of the bindings decides, whichever stands first.
+#[test]
+fn every_binding_counts() {
+    let bound = |actions: &str| {
+        let binding = |name: &str, action: &str| {
+            format!(
+                "---\napiVersion: admissionregistration.k8s.io/v1\n\
+                 kind: ValidatingAdmissionPolicyBinding\nmetadata: {{name: {name}}}\n\
+                 spec: {{policyName: owned, validationActions: [{action}]}}\n"
+            )
+        };
+        let all = actions.split(' ').enumerate();
+        let all = all.map(|(at, action)| binding(&format!("b{at}"), action));
+        format!("{NATIVE}{}", all.collect::<String>())
+    };
+    for (actions, differs) in [
+        ("Deny", 0),
+        ("Audit Deny", 0),
+        ("Deny Audit", 0),
+        ("Audit", 1),
+    ] {
+        let (compared, _) = both(&bound(actions), &kyverno(NATIVE), &[]);
+        assert_eq!(compared.undeclared.len(), differs, "{actions}");
+    }
+}
+
+#[test]
+fn what_cannot_be_evaluated_is_no_likeness() {
+    let asks = NATIVE.replace(
+        "object.metadata.name != 'root'",
+        "authorizer.path('/x').check('get').allowed()",
+    );
+    let (compared, _) = both(&asks, &kyverno(&asks), &[]);
+    assert_eq!((compared.undeclared, compared.undecided.len()), (vec![], 1));
 }
 
 /// No case has that name: the domain has.
@@ -127,11 +163,27 @@ fn a_policy_of_one_side_is_told_unless_the_native_one_is_declared() {
     assert_eq!(compared.undeclared.len(), 2, "{:?}", compared.undeclared);
 }
 
+/// As a cluster has it, where Kyverno has compiled it.
+#[test]
+fn what_kyverno_generated_is_compared_with_what_it_is_generated_from() {
+    let generated = NATIVE.replace("{name: owned}", "{name: vpol-owned}");
+    let (compared, bounded) = both(&generated, &kyverno(NATIVE), &[]);
+    assert_eq!((compared.undeclared, bounded.undeclared), (vec![], vec![]));
+    assert_eq!(bounded.policies, 1);
+    let both_names = policies(&format!("{NATIVE}---{generated}"));
+    assert_eq!(name_of_two(&both_names), Some("owned"));
+    assert_eq!(name_of_two(&policies(NATIVE)), None);
+}
+
 #[test]
 fn a_declaration_is_whole_and_has_a_reason() {
     for (list, told) in [
         ("- {policy: owned}", "missing field `reason`"),
         ("- {policy: owned, reason: ' '}", "needs a reason"),
+        (
+            "- {policy: owned, reason: r, message: ''}",
+            "a rule its message",
+        ),
         (
             "- {policy: owned, reason: r, rule: x}",
             "unknown field `rule`",
@@ -192,5 +244,5 @@ fn what_no_case_is_about_was_not_compared() {
     let sources: Sources<'_> = native.iter().map(|policy| ("p.yaml", policy)).collect();
     let run = &as_sarif(&answer, &sources)["runs"][0];
     assert_eq!(run["invocations"][0]["executionSuccessful"], false);
-    assert!(as_text(&answer).contains("no case is about it"));
+    assert!(as_text(&answer).contains("no case is about `owned`"));
 }

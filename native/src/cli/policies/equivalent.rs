@@ -9,7 +9,8 @@ use crate::cli::{print, say};
 use clap::Args;
 use policies::cel::KubernetesVersion;
 use policies::equivalence::{
-    Answer, Bounded, Compared, NativeOnly, as_json, as_sarif, as_text, compare, on_the_domain,
+    Answer, Bounded, Compared, NativeOnly, as_json, as_sarif, as_text, compare, name_of_two,
+    on_the_domain,
 };
 use policies::eval::{Case, PolicySet};
 use policies::model::{Document, Policy, PolicyKind};
@@ -44,6 +45,13 @@ pub(in crate::cli) fn run(options: &EquivalentOptions) -> Result<(), Failure> {
     let of = |paths, kind| Policies::read(paths, &[kind]).map_err(|why| cannot(&why));
     let native = of(&options.native, PolicyKind::ValidatingAdmissionPolicy)?;
     let kyverno = of(&options.kyverno, PolicyKind::KyvernoValidatingPolicy)?;
+    for set in [&native, &kyverno] {
+        if let Some(name) = name_of_two(&set.all) {
+            return Err(cannot(&format!(
+                "two policies of one set are called `{name}`"
+            )));
+        }
+    }
     let cases = files::cases(&options.cases).map_err(|why| cannot(&why))?;
     let compared = judged(options, &declared, &cases)?;
     let bounded = bounded(options, &native.all, &kyverno.all, &declared, &cases)?;
@@ -60,8 +68,8 @@ pub(in crate::cli) fn run(options: &EquivalentOptions) -> Result<(), Failure> {
     if !answer.holds() {
         return Err(Failure::Local("they are not the same".to_owned()));
     }
-    match bounded.untried.first() {
-        Some(name) => Err(cannot(&format!("no case is about `{name}`"))),
+    match answer.undone().first() {
+        Some(undone) => Err(cannot(undone)),
         None => Ok(()),
     }
 }
@@ -205,6 +213,10 @@ spec:
 
     #[test]
     fn what_was_not_compared_never_holds() {
+        let asks = |text: &str| {
+            let question = "authorizer.path('/x').check('get').allowed()";
+            text.replace("object.metadata.name != 'root'", question)
+        };
         let elsewhere = |text: &str| text.replace("[pods]", "[secrets]");
         for (native, kyverno, cases) in [
             (elsewhere(NATIVE), elsewhere(KYVERNO), CASES),
@@ -212,6 +224,8 @@ spec:
             (NATIVE.to_owned(), NATIVE.to_owned(), CASES),
             (NATIVE.to_owned(), KYVERNO.to_owned(), "a: 1"),
             ("[".to_owned(), KYVERNO.to_owned(), CASES),
+            (NATIVE.to_owned(), format!("{KYVERNO}---{KYVERNO}"), CASES),
+            (asks(NATIVE), asks(KYVERNO), CASES),
         ] {
             assert_eq!(exit(&native, &kyverno, cases, &[]), 2, "{native} {cases}");
         }
