@@ -112,7 +112,14 @@ pub fn as_text(answer: &Answer<'_>) -> String {
 pub fn as_json(answer: &Answer<'_>) -> Value {
     let difference =
         |one: &Difference| json!({ "policy": one.policy, "part": one.part, "what": one.what });
-    let declared = |one: &NativeOnly| json!({ "policy": one.policy, "message": one.message, "reason": one.reason });
+    let declared = |one: &NativeOnly| {
+        let NativeOnly {
+            policy,
+            message,
+            reason,
+        } = one;
+        json!({ "policy": policy, "message": message, "reason": reason })
+    };
     let bounded = answer.bounded;
     json!({
         "differences": answer.differences().map(difference).collect::<Vec<Value>>(),
@@ -135,7 +142,7 @@ const DIFFERS: Rule = Rule {
 const IDLE: Rule = Rule {
     id: "equivalent/declared",
     name: "a declared difference is none",
-    why: "What is declared is not looked at, so what is no difference must not be declared (P-8).",
+    why: "What is declared is not looked at, so it must be a difference (P-8).",
 };
 
 /// For code scanning: each difference at the native policy's part.
