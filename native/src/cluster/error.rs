@@ -42,10 +42,7 @@ pub(super) fn refused(cluster: &str, status: StatusCode, body: &[u8], what: &str
         409 => ClusterError::Conflict { message },
         400 | 422 => ClusterError::Invalid { message },
         // Too many requests, or a server that is ill: whether it acted is not known.
-        429 | 500..=599 => away(
-            cluster,
-            format!("it answered {}: {message}", status.as_u16()),
-        ),
+        code @ (429 | 500..=599) => ill(cluster, code, &message),
         code => unexpected(cluster, format!("{code} to {what}: {message}")),
     }
 }
@@ -71,7 +68,23 @@ pub(super) fn server_is_not_ready(error: &ClusterError) -> bool {
 pub(super) fn away(cluster: &str, why: impl Into<String>) -> ClusterError {
     ClusterError::Away {
         cluster: cluster.to_owned(),
-        why: why.into(),
+        why: format!("cannot be reached: {}", why.into()),
+    }
+}
+
+/// It can be reached, and did not do it: one of its webhooks, most likely, that fails closed.
+fn ill(cluster: &str, code: u16, message: &str) -> ClusterError {
+    let why = if message.contains("failed calling webhook") {
+        format!(
+            "let nothing through, since an admission webhook of it does not answer ({message}); \
+             tell the cluster's owners"
+        )
+    } else {
+        format!("is in trouble and answered {code}: {message}")
+    };
+    ClusterError::Away {
+        cluster: cluster.to_owned(),
+        why,
     }
 }
 

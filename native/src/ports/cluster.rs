@@ -58,12 +58,13 @@ pub enum ClusterError {
         /// The kubelet's reason and message.
         reason: String,
     },
-    /// No answer, or none in time; whether the call had an effect is unknown.
-    #[error("cluster `{cluster}` cannot be reached: {why}")]
+    /// No answer, none in time, or one of a server that is ill; whether the call had an effect is
+    /// unknown.
+    #[error("cluster `{cluster}` {why}")]
     Away {
         /// The cluster's configured name.
         cluster: String,
-        /// What happened to the connection.
+        /// What happened, as the rest of the sentence.
         why: String,
     },
     /// The answer made no sense.

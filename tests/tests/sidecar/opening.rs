@@ -133,7 +133,8 @@ async fn a_refusal_keeps_the_policys_own_words() {
 #[tokio::test]
 async fn an_ill_api_server_is_named() {
     let ill = || answer(500, "InternalError", "etcdserver: request timed out");
-    let words = "it answered 500: etcdserver: request timed out";
+    let words = "cluster `demo` is in trouble and answered 500: etcdserver: request timed out";
+    let nobody_judges = "Internal error occurred: failed calling webhook \"ivpol\": refused";
     check_all(
         Plan::new().start().await,
         [
@@ -143,6 +144,18 @@ async fn an_ill_api_server_is_named() {
                 on(CONTAINER.0, CONTAINER.1, ill(), 1),
                 503,
                 words,
+            ),
+            case(
+                "the container, whose image's signature nobody judges",
+                on(
+                    CONTAINER.0,
+                    CONTAINER.1,
+                    answer(500, "InternalError", nobody_judges),
+                    1,
+                ),
+                503,
+                "cluster `demo` let nothing through, since an admission webhook of it does not \
+                 answer",
             ),
             case(
                 "RBAC",

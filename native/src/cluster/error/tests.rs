@@ -64,6 +64,29 @@ fn every_status_has_its_meaning() {
     check(302, "", "Unexpected");
 }
 
+/// In the API server's form, of a Kyverno that was killed.
+const NOBODY_JUDGES: &str = "Internal error occurred: failed calling webhook \
+                             \"ivpol.validate.kyverno.svc-fail\": failed to call webhook: Post \
+                             \"https://localhost:9443/x\": connect: connection refused";
+
+#[test]
+fn a_cluster_that_answers_is_not_said_to_be_out_of_reach() {
+    let said = answer(500, NOBODY_JUDGES).to_string();
+    assert!(
+        said.starts_with("cluster `flight` let nothing through, since an admission webhook of it"),
+        "{said}"
+    );
+    assert!(said.contains("connection refused"), "{said}");
+    assert_eq!(
+        answer(503, "apiserver is shutting down").to_string(),
+        "cluster `flight` is in trouble and answered 503: apiserver is shutting down"
+    );
+    assert_eq!(
+        away("flight", "connection refused").to_string(),
+        "cluster `flight` cannot be reached: connection refused"
+    );
+}
+
 #[test]
 fn the_policys_own_words_are_what_people_read() {
     assert_eq!(answer(422, VAP).to_string(), VAP);

@@ -185,7 +185,7 @@ impl State {
     pub(super) fn away_error(&self) -> ClusterError {
         ClusterError::Away {
             cluster: self.name.clone(),
-            why: "the fake does not answer".to_owned(),
+            why: "cannot be reached: the fake does not answer".to_owned(),
         }
     }
 
