@@ -45,10 +45,7 @@ pub enum Refused {
         actual: String,
     },
     /// What the cluster would say is not known.
-    #[error(
-        "whether the cluster's policy {policy} allows this cannot be judged before it is sent, so \
-         it was not sent: {why}"
-    )]
+    #[error("whether the cluster's policy {policy} allows this cannot be judged beforehand: {why}")]
     Undecided {
         /// The policy, or what else stands in the way.
         policy: String,

@@ -106,6 +106,8 @@ impl Fenced {
     }
 }
 
+const UNJUDGED: &str = "a grant's deletion could not be judged beforehand; it is sent all the same";
+
 fn refused(why: &dyn std::fmt::Display) -> ClusterError {
     ClusterError::RefusedByPolicy {
         message: format!("{why} (found before it was sent: nothing was sent)"),
@@ -148,9 +150,12 @@ impl Cluster for Fenced {
         })
         .await;
         match judged {
-            Ok(Err(why @ Refused::Denied(_))) => Err(refused(&why)),
-            Ok(_) | Err(_) => self.inner.delete_grant(grant).await,
+            Ok(Ok(())) => {}
+            Ok(Err(why @ Refused::Denied(_))) => return Err(refused(&why)),
+            Ok(Err(why)) => tracing::warn!(grant = %grant.name, %why, "{UNJUDGED}"),
+            Err(why) => tracing::warn!(grant = %grant.name, %why, "{UNJUDGED}"),
         }
+        self.inner.delete_grant(grant).await
     }
 
     async fn find_grants(

@@ -89,10 +89,12 @@ pub(super) async fn until<T: Send>(
                 Ok(Watched::Refused(error)) => {
                     watchable = false;
                     tracing::warn!(
+                        cluster = %caller.cluster(),
                         namespace = %pod.namespace,
                         error = %chain(&error),
-                        "may not watch the pod, so it is asked about again and again: later, and \
-                         with more calls; give the role the verb `watch` on pods"
+                        "the pod cannot be watched, so it is asked about again and again: later, \
+                         and with more calls; where it is forbidden, give the role the verb \
+                         `watch` on pods"
                     );
                 }
                 Err(_) => return Ok(None),

@@ -195,7 +195,7 @@ impl<'a> Journey<'a> {
         let running = self.port.await_running(pod, &name, WITHIN).await;
         at("wait for the debug container", running)?;
         let said = self.log.text();
-        let watched = !said.contains("may not watch");
+        let watched = !said.contains("the pod cannot be watched");
         so("wait by a watch, asking once", watched, &said)?;
         at("attach", self.port.attach(pod, &name).await).map(drop)
     }
