@@ -255,15 +255,19 @@ fn impossible(config: &Config, whole: bool) -> Vec<String> {
     problems
 }
 
+/// What a call takes besides the wait for a signature: a place, a connection, the API server.
+const BESIDES_SECONDS: u16 = 2;
+
 /// The API server answers a call whose signature nobody can judge after [`SIGNATURE_SECONDS`]; who
 /// gave it up before does not know whether it was done (P-1).
 fn gives_up_on_signatures(config: &Config, cluster: &str) -> Option<String> {
     let call = config.clusters.get(cluster)?.limits.call;
-    (call <= Duration::from_secs(u64::from(SIGNATURE_SECONDS))).then(|| {
+    let least = SIGNATURE_SECONDS + BESIDES_SECONDS;
+    (call < Duration::from_secs(u64::from(least))).then(|| {
         format!(
-            "`clusters.{cluster}.callTimeoutSeconds` must be more than {SIGNATURE_SECONDS}: so \
-             long the API server may wait for the debug image's signature to be judged, and \
-             whether a call that was given up before was done is not known"
+            "`clusters.{cluster}.callTimeoutSeconds` must be at least {least}: the API server may \
+             wait {SIGNATURE_SECONDS} s for the debug image's signature to be judged, and whether \
+             a call that was given up before was done is not known"
         )
     })
 }

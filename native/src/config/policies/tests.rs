@@ -209,11 +209,11 @@ fn what_cannot_work_is_told_with_its_key() {
         check(change, &["a beginning and then one `*`"]);
     }
     check(
-        |file| file["clusters"]["dev-1"]["callTimeoutSeconds"] = json!(7),
-        &["`clusters.dev-1.callTimeoutSeconds` must be more than 7"],
+        |file| file["clusters"]["dev-1"]["callTimeoutSeconds"] = json!(8),
+        &["`clusters.dev-1.callTimeoutSeconds` must be at least 9"],
     );
     check(
-        |file| file["clusters"]["dev-1"]["callTimeoutSeconds"] = json!(8),
+        |file| file["clusters"]["dev-1"]["callTimeoutSeconds"] = json!(9),
         &[],
     );
     check(
