@@ -107,8 +107,8 @@ pub(super) const ALL: &[Function] = &[
     entry("sort", Style::Member, (0, 0), 35),
     entry("reverse", Style::Member, (0, 0), 35),
     of("lists", "range", 1, 35),
-    member("first", 0),
-    member("last", 0),
+    entry("first", Style::Member, (0, 0), 33),
+    entry("last", Style::Member, (0, 0), 33),
     // Optionals.
     of("optional", "of", 1, 29),
     of("optional", "none", 0, 29),
@@ -117,8 +117,8 @@ pub(super) const ALL: &[Function] = &[
     member("value", 0),
     member("or", 1),
     member("orValue", 1),
-    of("optional", "unwrap", 1, 29),
-    member("unwrapOpt", 0),
+    of("optional", "unwrap", 1, 33),
+    entry("unwrapOpt", Style::Member, (0, 0), 33),
     // Times; of a timestamp also in a time zone.
     between("getFullYear", 0, 1),
     between("getMonth", 0, 1),

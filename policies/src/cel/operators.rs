@@ -42,11 +42,17 @@ pub(super) fn binary(
     right: &Value,
     budget: &mut Budget,
 ) -> Outcome {
-    let ordered = |holds: fn(Ordering) -> bool, budget: &mut Budget| {
-        compare(left, right, budget).map(|order| Value::Bool(order.is_some_and(holds)))
-    };
+    let ordered =
+        |holds: fn(Ordering) -> bool, budget: &mut Budget| match compare(left, right, budget)? {
+            Some(order) => Ok(Value::Bool(holds(order))),
+            None => Err(EvalError::BadValue(
+                "NaN values cannot be ordered".to_owned(),
+            )),
+        };
     match operator {
-        Binary::Equal if is_strange(left, right) => Err(EvalError::NoSuchOverload),
+        Binary::Equal if is_strange(left, right) && !matches!(right, Value::Null) => {
+            Err(EvalError::NoSuchOverload)
+        }
         Binary::Equal => equal(left, right, budget).map(Value::Bool),
         Binary::NotEqual => equal(left, right, budget).map(|same| Value::Bool(!same)),
         Binary::Less => ordered(Ordering::is_lt, budget),
@@ -64,29 +70,27 @@ pub(super) fn binary(
     }
 }
 
-/// Whether one of Kubernetes' own types stands on the left of another type: an error of `==`, while
-/// `!=` holds.
+/// Whether one of Kubernetes' own types stands on the left of what it knows nothing of: an error of
+/// `==`, while `!=` holds. The authorizer's know not even themselves.
 fn is_strange(left: &Value, right: &Value) -> bool {
-    let of_kubernetes = matches!(
-        left,
+    match left {
         Value::Quantity(_)
-            | Value::Version(_)
-            | Value::Format(_)
-            | Value::Url(_)
-            | Value::Ip(_)
-            | Value::Cidr(_)
-    );
-    of_kubernetes
-        && !matches!(right, Value::Null)
-        && std::mem::discriminant(left) != std::mem::discriminant(right)
+        | Value::Version(_)
+        | Value::Format(_)
+        | Value::Url(_)
+        | Value::Ip(_)
+        | Value::Cidr(_) => std::mem::discriminant(left) != std::mem::discriminant(right),
+        Value::Authorizer(_) | Value::Decision(_) => true,
+        _ => false,
+    }
 }
 
-/// Whether two elements of lists or maps are equal. Where they are strange to each other the API
+/// Whether what stands within two lists, maps or optionals is equal. Where it is strange the API
 /// server's answer is an accident of its library.
 fn equal_inside(left: &Value, right: &Value, budget: &mut Budget) -> Result<bool, EvalError> {
     if is_strange(left, right) {
         let (left, right) = (left.type_name(), right.type_name());
-        let what = format!("comparing `{left}` with `{right}` inside a list or a map");
+        let what = format!("comparing `{left}` with `{right}` inside of another value");
         return Err(EvalError::Unsupported(what));
     }
     equal(left, right, budget)
@@ -134,7 +138,7 @@ pub(super) fn equal(left: &Value, right: &Value, budget: &mut Budget) -> Result<
         (Value::Timestamp(a), Value::Timestamp(b)) => a == b,
         (Value::Type(a), Value::Type(b)) => a == b,
         (Value::Optional(None), Value::Optional(None)) => true,
-        (Value::Optional(Some(a)), Value::Optional(Some(b))) => equal(a, b, budget)?,
+        (Value::Optional(Some(a)), Value::Optional(Some(b))) => equal_inside(a, b, budget)?,
         (Value::Quantity(a), Value::Quantity(b)) => a == b,
         (Value::Url(a), Value::Url(b)) => {
             budget.bytes(a.text.len().min(b.text.len()))?;
@@ -151,25 +155,28 @@ pub(super) fn equal(left: &Value, right: &Value, budget: &mut Budget) -> Result<
     })
 }
 
-/// The order of two values; nothing where one is not a number.
+/// The order of two values; nothing where one is NaN.
 pub(super) fn compare(
     left: &Value,
     right: &Value,
     budget: &mut Budget,
 ) -> Result<Option<Ordering>, EvalError> {
+    if let (Value::String(_), Value::String(_)) | (Value::Bytes(_), Value::Bytes(_)) = (left, right)
+    {
+        budget.bytes(left.weight().min(right.weight()))?;
+    }
+    order(left, right).ok_or(EvalError::NoSuchOverload)
+}
+
+/// The same, of values whose text is paid for; nothing where they have no order.
+pub(super) fn order(left: &Value, right: &Value) -> Option<Option<Ordering>> {
     match (left, right) {
-        (Value::Bool(a), Value::Bool(b)) => Ok(Some(a.cmp(b))),
-        (Value::String(a), Value::String(b)) => {
-            budget.bytes(a.len().min(b.len()))?;
-            Ok(Some(a.cmp(b)))
-        }
-        (Value::Bytes(a), Value::Bytes(b)) => {
-            budget.bytes(a.len().min(b.len()))?;
-            Ok(Some(a.cmp(b)))
-        }
-        (Value::Duration(a), Value::Duration(b)) => Ok(Some(a.cmp(b))),
-        (Value::Timestamp(a), Value::Timestamp(b)) => Ok(Some(a.cmp(b))),
-        _ => numbers(left, right).ok_or(EvalError::NoSuchOverload),
+        (Value::Bool(a), Value::Bool(b)) => Some(Some(a.cmp(b))),
+        (Value::String(a), Value::String(b)) => Some(Some(a.cmp(b))),
+        (Value::Bytes(a), Value::Bytes(b)) => Some(Some(a.cmp(b))),
+        (Value::Duration(a), Value::Duration(b)) => Some(Some(a.cmp(b))),
+        (Value::Timestamp(a), Value::Timestamp(b)) => Some(Some(a.cmp(b))),
+        _ => numbers(left, right),
     }
 }
 
@@ -319,14 +326,14 @@ pub(super) fn contains(
     }
 }
 
-/// Whether a list has an element.
+/// Whether a list has an element. As in the API server's library the value stands on the left.
 pub(super) fn holds(
     elements: &[Value],
     value: &Value,
     budget: &mut Budget,
 ) -> Result<bool, EvalError> {
     for element in elements.iter() {
-        if equal(element, value, budget)? {
+        if equal(value, element, budget)? {
             return Ok(true);
         }
     }

@@ -46,9 +46,11 @@ pub(super) fn ask(
             next.name = text.to_string();
         }
         ("fieldSelector", [Value::String(text)]) if question.resource.is_some() => {
+            pay_for_selector(text, budget)?;
             next.field_selector = text.to_string();
         }
         ("labelSelector", [Value::String(text)]) if question.resource.is_some() => {
+            pay_for_selector(text, budget)?;
             next.label_selector = text.to_string();
         }
         ("check", [Value::String(verb)])
@@ -63,6 +65,11 @@ pub(super) fn ask(
         _ => return Err(EvalError::NoSuchOverload),
     }
     Ok(Value::Authorizer(Arc::new(next)))
+}
+
+/// What the API server takes reading a selector to cost: half a requirement a byte, of 50 each.
+fn pay_for_selector(text: &str, budget: &mut Budget) -> Result<(), EvalError> {
+    budget.charge(10 + (text.len() as u64).saturating_mul(26))
 }
 
 impl Question {

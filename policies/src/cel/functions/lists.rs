@@ -2,7 +2,7 @@
 
 use super::{int, strings};
 use crate::cel::evaluate::Evaluated;
-use crate::cel::operators::{compare, equal, holds};
+use crate::cel::operators::{compare, equal, holds, order};
 use crate::cel::{Budget, EvalError, Value, ast::Binary, operators};
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -67,7 +67,18 @@ pub(super) fn sets(name: &str, a: &List, b: &List, budget: &mut Budget) -> Evalu
 
 fn ordered(a: &Value, b: &Value, budget: &mut Budget) -> Result<Ordering, EvalError> {
     budget.charge(1)?;
-    compare(a, b, budget)?.ok_or(EvalError::NoSuchOverload)
+    compare(a, b, budget)?.ok_or_else(unordered)
+}
+
+/// The API server goes on as if nothing were less or more, from where on is its library's matter.
+fn unordered() -> EvalError {
+    EvalError::Unsupported("the order of NaN in a list".to_owned())
+}
+
+/// What the API server takes a comparison of each element with each to cost.
+fn pay_for_pairs(elements: &[Value], budget: &mut Budget) -> Result<(), EvalError> {
+    let pairs = (elements.len() as u64).saturating_pow(2);
+    budget.charge(12 + pairs.saturating_mul(21) / 10)
 }
 
 fn is_sorted(elements: &[Value], budget: &mut Budget) -> Evaluated {
@@ -126,6 +137,7 @@ fn position<'v>(
 }
 
 fn distinct(elements: &[Value], budget: &mut Budget) -> Evaluated {
+    pay_for_pairs(elements, budget)?;
     let mut kept = Vec::new();
     for element in elements {
         if !holds(&kept, element, budget)? {
@@ -179,33 +191,18 @@ pub(in crate::cel) fn sorted_by(
     keys: &[Value],
     budget: &mut Budget,
 ) -> Evaluated {
-    let bad = |what: &str| Err(EvalError::BadValue(what.to_owned()));
-    if let [first, rest @ ..] = keys {
-        if compare(first, first, budget)?.is_none() {
-            return bad("list elements must be comparable");
-        }
-        if rest.iter().any(|key| key.type_name() != first.type_name()) {
-            return bad("list elements must have the same type");
-        }
-    }
+    pay_for_pairs(keys, budget)?;
+    comparable(keys)?;
+    // In each of some log n rounds an element is compared with one that is read no further than it.
+    let text: usize = keys.iter().map(Value::weight).sum();
+    let rounds = usize::BITS - keys.len().leading_zeros() + 1;
+    budget.bytes(text.saturating_mul(rounds as usize))?;
     let mut sorted: Vec<(&Value, &Value)> = keys.iter().zip(elements).collect();
-    let mut failed = None;
-    sorted.sort_by(|(a, _), (b, _)| {
-        if failed.is_some() {
-            return Ordering::Equal;
-        }
-        ordered(a, b, budget).unwrap_or_else(|error| {
-            failed = Some(error);
-            Ordering::Equal
-        })
-    });
-    if let Some(error) = failed {
-        return Err(error);
-    }
+    sorted.sort_by(|(a, _), (b, _)| order(a, b).flatten().unwrap_or(Ordering::Equal));
     if sorted.len() > KEPT_IN_ORDER {
         for pair in sorted.windows(2) {
             if let [(a, left), (b, right)] = pair
-                && ordered(a, b, budget)?.is_eq()
+                && order(a, b).flatten() == Some(Ordering::Equal)
                 && !equal(left, right, budget)?
             {
                 return Err(EvalError::Unsupported(format!(
@@ -220,6 +217,24 @@ pub(in crate::cel) fn sorted_by(
             .map(|(_, element)| element.clone())
             .collect(),
     ))
+}
+
+/// Whether there is an order in which they are, all of one type.
+fn comparable(keys: &[Value]) -> Result<(), EvalError> {
+    let Some(first) = keys.first() else {
+        return Ok(());
+    };
+    let bad = |what: &str| Err(EvalError::BadValue(what.to_owned()));
+    if order(first, first).is_none() {
+        return bad("list elements must be comparable");
+    }
+    if keys.iter().any(|key| key.type_name() != first.type_name()) {
+        return bad("list elements must have the same type");
+    }
+    match keys.iter().all(|key| order(key, key).flatten().is_some()) {
+        true => Ok(()),
+        false => Err(unordered()),
+    }
 }
 
 /// What the optionals of a list hold.

@@ -170,9 +170,15 @@ pub(super) fn zone(text: &str) -> Result<TimeZone, EvalError> {
 fn named_zone(name: &str) -> Result<TimeZone, EvalError> {
     match name {
         "" | "UTC" => return Ok(TimeZone::UTC),
-        // What the machine on which the API server runs says, or its database alone has.
-        "Local" | "posixrules" => {
+        // What the machine on which the API server runs says, or what some databases have.
+        "Local" | "localtime" | "posixrules" => {
             return Err(EvalError::Unsupported(format!("the time zone {name:?}")));
+        }
+        _ if name.starts_with("posix/") || name.starts_with("right/") => {
+            return Err(EvalError::Unsupported(format!(
+                "the time zone {:?}",
+                short(name)
+            )));
         }
         _ => {}
     }

@@ -47,10 +47,14 @@ pub(super) fn parse(text: &str, budget: &mut Budget) -> Evaluated {
         Some(rest) if !scheme.is_empty() => rest.split_at(rest.find('/').unwrap_or(rest.len())),
         Some(_) | None => ("", rest),
     };
+    if host.starts_with('[') && !host.contains(']') {
+        return Err(invalid(text));
+    }
     if depends_on_release(host) {
         return Err(EvalError::Unsupported(format!("the URL {:?}", short(text))));
     }
-    if !is_host(host) {
+    let (_, port) = split(host);
+    if !port.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(invalid(text));
     }
     let pairs = query.split('&').filter(|pair| !pair.is_empty());
@@ -67,20 +71,15 @@ pub(super) fn parse(text: &str, budget: &mut Budget) -> Evaluated {
     })))
 }
 
-/// What is no address in brackets, and a second port: newer releases of Go refuse what older took.
+/// What is no address in brackets, a bracket elsewhere, and a second port: newer releases of Go
+/// refuse what older took.
 fn depends_on_release(host: &str) -> bool {
     let (name, _) = split(host);
     let inner = name.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
     match inner {
         Some(inner) => inner.parse::<Ipv6Addr>().is_err(),
-        None => !name.contains(['[', ']']) && name.contains(':'),
+        None => name.contains(['[', ']', ':']),
     }
-}
-
-fn is_host(host: &str) -> bool {
-    let (name, port) = split(host);
-    let bracketed = name.starts_with('[') && name.ends_with(']');
-    port.bytes().all(|byte| byte.is_ascii_digit()) && (bracketed || !name.contains(['[', ']', ':']))
 }
 
 /// A host's name and port.

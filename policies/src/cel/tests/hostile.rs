@@ -303,6 +303,70 @@ fn comparing_and_searching_end_with_the_budget() {
     assert_eq!(evaluated("distinct", distinct), Err(EvalError::OutOfBudget));
 }
 
+/// The order is one whatever is left of the budget, so that sorting neither panics nor lies.
+#[test]
+fn sorting_long_texts_ends_with_the_budget() {
+    let texts = (0..40).map(|at| format!("'{}' + long", (at * 17) % 40));
+    let texts = texts
+        .collect::<Vec<_>>()
+        .join(", ")
+        .replace("long", "object.long");
+    let source = format!("[{texts}].sort().size()");
+    let ended = quickly("sorting", move || {
+        let long = json!({ "long": "x".repeat(60_000) });
+        let activation = Activation::new().object(&long).unwrap();
+        let expression = Expression::compile(&source, KubernetesVersion::NEWEST).unwrap();
+        [300_000, 500_000, 700_000, 900_000].map(|budget| {
+            let value = expression.evaluate(&activation, &mut Budget::of(budget));
+            value.map(|_| ())
+        })
+    });
+    assert_eq!(ended, [(); 4].map(|()| Err(EvalError::OutOfBudget)));
+}
+
+/// What the API server takes to be too dear, though it is soon done.
+#[test]
+fn what_costs_the_api_server_too_much_costs_too_much() {
+    let words =
+        "'a'.replace('a', 'aaaaaaaaaa')".to_owned() + &".replace('a', 'aaaaaaaaaa')".repeat(3);
+    for (what, source) in [
+        ("sort", "lists.range(1000).sort().size() == 1000".to_owned()),
+        (
+            "sortBy",
+            "lists.range(1000).sortBy(x, -x).size() == 1000".to_owned(),
+        ),
+        (
+            "distinct",
+            "lists.range(1000).map(x, 1).distinct() == [1]".to_owned(),
+        ),
+        ("a range", "lists.range(1000000000).size() > 0".to_owned()),
+        (
+            "a URI",
+            format!(
+                "format.uri().validate('https://' + {words} + {words} + {words} + {words}).hasValue()"
+            ),
+        ),
+        (
+            "a selector",
+            format!(
+                "authorizer.group('').resource('pods').labelSelector({words} + {words} + {words} + {words}) != null"
+            ),
+        ),
+    ] {
+        assert_eq!(
+            evaluated(what, source),
+            Err(EvalError::OutOfBudget),
+            "{what}"
+        );
+    }
+    for (what, source) in [
+        ("sort", "lists.range(600).sort().size() == 600"),
+        ("a URI", "format.uri().validate('https://a/').hasValue()"),
+    ] {
+        assert_eq!(evaluated(what, source.to_owned()), Ok(()), "{what}");
+    }
+}
+
 fn source() -> impl Strategy<Value = String> {
     let leaf = prop_oneof![
         Just("1".to_owned()),

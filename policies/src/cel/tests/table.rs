@@ -305,6 +305,11 @@ const VARIABLES_AND_THE_AUTHORIZER: &[(&str, &str)] = &[
     ),
     ("authorizer.path('/healthz').check('get').error()", "\"\""),
     ("authorizer.path('')", "! path must not be empty"),
+    ("authorizer == authorizer", "! no such overload"),
+    (
+        "authorizer.path('/a').check('get') != authorizer.path('/a').check('get')",
+        "true",
+    ),
     ("authorizer.check('get')", "! no such overload"),
     (
         "[1, 2, 3].all(x, authorizer.requestResource.check('get').allowed())",

@@ -319,7 +319,23 @@ const QUANTITIES_AND_ADDRESSES: &[(&str, &str)] = &[
         "isURL('https://a:80:80/')",
         "! the URL \"https://a:80:80/\" is not supported by this engine",
     ),
+    (
+        "isURL('https://a]b/') || isURL('https://a[b/')",
+        "! the URL \"https://a]b/\" is not supported by this engine",
+    ),
     ("isURL('https://a:b/') || isURL('https://[::1/')", "false"),
+    (
+        "timestamp(0).getHours('posix/Europe/Berlin')",
+        "! the time zone \"posix/Europe/Berlin\" is not supported by this engine",
+    ),
+    (
+        "double('NaN') < 1.0 || 1 >= double('NaN')",
+        "! NaN values cannot be ordered",
+    ),
+    (
+        "[1.0, double('NaN')].isSorted()",
+        "! the order of NaN in a list is not supported by this engine",
+    ),
     (
         "timestamp(0).getHours('posixrules')",
         "! the time zone \"posixrules\" is not supported by this engine",
@@ -433,10 +449,15 @@ fn a_type_of_kubernetes_compares_with_itself_alone() {
             (&format!("{value} in [object.metadata.name]"), "false"),
         ]);
     }
-    let undecided = "! comparing `kubernetes.Quantity` with `string` inside a list or a map is not \
-                     supported by this engine";
+    let undecided = "! comparing `kubernetes.Quantity` with `string` inside of another value is \
+                     not supported by this engine";
     check(&[
         ("[quantity('1')] == dyn(['x'])", undecided),
         ("{'a': quantity('1')} == dyn({'a': 'x'})", undecided),
+        (
+            "optional.of(quantity('1')) == optional.of(dyn('x'))",
+            undecided,
+        ),
+        ("[quantity('1')] in [dyn(['x'])]", undecided),
     ]);
 }
