@@ -5,7 +5,7 @@
 //! both places: no other expression could meet them. Of two requests in which an expression reads
 //! the same, one is visited.
 //!
-//! Not here: what makes a message; a value of a type that the API does not give the field, which
+//! Not here: a value of a type that the API does not give the field, which
 //! no API server sends.
 
 mod changes;
@@ -26,7 +26,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// An expression of a policy.
 pub(crate) struct Tried {
-    /// Which it is: `condition 0`, `variable labels`, `validation 3` (from 0).
+    /// Which it is: `condition 0`, `variable labels`, `validation 3` (from 0), `message 3` of that.
     pub(crate) place: String,
     in_conditions: bool,
     expression: Expression,
@@ -37,6 +37,11 @@ impl Tried {
     pub(crate) fn source(&self) -> &str {
         self.expression.source()
     }
+
+    /// The places that it reads.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.reads.paths.iter()
+    }
 }
 
 /// A variable, by its name.
@@ -46,6 +51,8 @@ type Variable = (String, Result<Expression, CompileError>);
 #[derive(Default)]
 pub(crate) struct Expressions {
     pub(crate) tried: Vec<Tried>,
+    /// What makes the message of a validation.
+    messages: Vec<Tried>,
     /// Those that do not compile: their places, and why.
     pub(crate) broken: Vec<(String, CompileError)>,
     variables: Vec<Variable>,
@@ -64,6 +71,7 @@ impl Expressions {
             let count = of_role.entry(role).or_default();
             let number = *count;
             *count += 1;
+            let validations = of_role.get(&Role::Validation).copied().unwrap_or(1);
             let place = match role {
                 Role::Condition => format!("condition {number}"),
                 Role::Validation => format!("validation {number}"),
@@ -72,7 +80,8 @@ impl Expressions {
                     .next()
                     .flatten()
                     .map_or_else(String::new, |name| format!("variable {}", name.value)),
-                Role::Message => continue,
+                // It follows its validation.
+                Role::Message => format!("message {}", validations - 1),
             };
             let compiled = Expression::compile(&source.value, version);
             if role == Role::Variable {
@@ -84,35 +93,59 @@ impl Expressions {
                 all.variables.push((name, compiled.clone()));
             }
             match compiled {
-                Ok(expression) => all.tried.push(Tried {
-                    in_conditions: role == Role::Condition,
-                    reads: reads::of(expression.ast(), &variables),
-                    expression,
-                    place,
-                }),
+                Ok(expression) => {
+                    let tried = Tried {
+                        in_conditions: role == Role::Condition,
+                        reads: reads::of(expression.ast(), &variables),
+                        expression,
+                        place,
+                    };
+                    match role {
+                        Role::Message => all.messages.push(tried),
+                        Role::Condition | Role::Variable | Role::Validation | Role::Audit => {
+                            all.tried.push(tried);
+                        }
+                    }
+                }
+                // One that makes no message leaves the rule's own.
+                Err(_) if role == Role::Message => {}
                 Err(error) => all.broken.push((place, error)),
             }
         }
         all
     }
 
-    /// The places that they read.
-    pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
-        self.tried.iter().flat_map(|one| &one.reads.paths)
+    /// All of them, and what makes messages.
+    pub(crate) fn with_messages(&self) -> impl Iterator<Item = &Tried> {
+        self.tried.iter().chain(&self.messages)
     }
 
     /// The value of one of them.
     ///
     /// # Errors
     ///
-    /// What the API server would meet.
-    pub(crate) fn evaluate(&self, one: &Tried, seen: &Value) -> Result<cel::Value, String> {
-        let activation = activation(seen, one.in_conditions).map_err(|error| error.to_string())?;
+    /// What the API server would meet, or why that is not known.
+    pub(crate) fn evaluate(&self, one: &Tried, seen: &Value) -> Result<cel::Value, NoValue> {
+        let activation = activation(seen, one.in_conditions).map_err(|error| NoValue {
+            why: error.to_string(),
+            is_known: false,
+        })?;
         let needed = |(name, _): &&Variable| one.reads.variables.contains(name);
         let activation = activation.variables(self.variables.iter().filter(needed).cloned());
         let value = one.expression.evaluate(&activation, &mut Budget::policy());
-        value.map_err(|error| error.to_string())
+        value.map_err(|error| NoValue {
+            why: error.to_string(),
+            is_known: !error.is_final(),
+        })
     }
+}
+
+/// Why an expression has no value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NoValue {
+    pub(crate) why: String,
+    /// Whether the API server meets the same: it is no matter of the engine or its bounds.
+    pub(crate) is_known: bool,
 }
 
 /// In match conditions there is no namespace's object.

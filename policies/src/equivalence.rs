@@ -19,7 +19,7 @@ pub use output::{Answer, as_json, as_sarif, as_text};
 
 use crate::eval::{Judgement, Outcome, PolicySet, Request, Verdict};
 use crate::model::{GENERATED, Policy};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// A difference that nobody declared.
@@ -64,7 +64,10 @@ pub fn compare<'r>(
     declared: &[NativeOnly],
     requests: impl IntoIterator<Item = (&'r str, &'r Request)>,
 ) -> Compared {
-    let mut found = Compared::default();
+    let mut found = Compared {
+        undeclared: actions(native, kyverno).collect(),
+        ..Compared::default()
+    };
     for (name, request) in requests {
         found.requests += 1;
         let by_kyverno = kyverno.judge(request, None);
@@ -104,6 +107,29 @@ pub fn compare<'r>(
         }
     }
     found
+}
+
+/// Policies of which one refuses, and the other only notes.
+fn actions(native: &PolicySet, kyverno: &PolicySet) -> impl Iterator<Item = Difference> {
+    let by_kyverno: BTreeMap<&str, bool> = kyverno
+        .enforced()
+        .map(|(name, denies)| (source(name), denies))
+        .collect();
+    let differs = native.enforced().filter_map(move |(name, denies)| {
+        let other = *by_kyverno.get(source(name))?;
+        (denies != other).then_some((source(name), denies))
+    });
+    differs.map(|(name, native)| {
+        let [denies, notes] = match native {
+            true => ["the native one", "Kyverno's"],
+            false => ["Kyverno's", "the native one"],
+        };
+        Difference {
+            policy: name.to_owned(),
+            part: String::new(),
+            what: format!("{denies} refuses, {notes} only notes"),
+        }
+    })
 }
 
 enum Differs {

@@ -118,7 +118,7 @@ impl PolicySet {
     ///
     /// # Errors
     ///
-    /// [`ProgramError`]: one of them cannot be judged here.
+    /// [`ProgramError`]: one of them cannot be judged here, or excepts from policies.
     pub fn new(
         documents: impl IntoIterator<Item = Document>,
         version: KubernetesVersion,
@@ -131,7 +131,10 @@ impl PolicySet {
             match document {
                 Document::Policy(policy) => set.programs.push(Program::new(&policy, version)?),
                 Document::Binding(binding) => set.bindings.push(program::usable(*binding)?),
-                Document::Exception(_) | Document::Unknown(_) => {}
+                Document::Exception(one) => {
+                    return Err(ProgramError::Exception(one.name.value));
+                }
+                Document::Unknown(_) => {}
             }
         }
         Ok(set)
@@ -143,25 +146,44 @@ impl PolicySet {
         self.programs.is_empty()
     }
 
+    /// Native policies that none of the bindings puts in force.
+    pub fn unbound(&self) -> impl Iterator<Item = &str> {
+        let programs = self.programs.iter().filter(|program| {
+            program.own_binding().is_none() && self.bindings_of(program) == [None]
+        });
+        programs.map(|program| program.name.as_str())
+    }
+
+    /// The policies' names, and whether one of their bindings refuses what they refuse.
+    pub(crate) fn enforced(&self) -> impl Iterator<Item = (&str, bool)> {
+        self.programs.iter().map(|program| {
+            let bindings = self.bindings_of(program);
+            let denies = bindings.into_iter().any(|one| program.denies(one));
+            (program.name.as_str(), denies)
+        })
+    }
+
+    /// Each of its bindings; where there is none, it is judged once without.
+    fn bindings_of(&self, program: &Program) -> Vec<Option<&Binding>> {
+        let bound = self.bindings.iter().filter(|one| program.is_bound_by(one));
+        let bound: Vec<_> = bound.map(Some).collect();
+        match bound.is_empty() {
+            true => vec![None],
+            false => bound,
+        }
+    }
+
     /// Judges a request (P-6): a verdict for each policy with each of its bindings, in the order
     /// of the files.
     #[must_use]
     pub fn judge(&self, request: &Request, authorizer: Option<Rc<dyn Authorizer>>) -> Judgement {
-        let mut verdicts = Vec::new();
-        for program in &self.programs {
-            let bindings: Vec<_> = self
-                .bindings
-                .iter()
-                .filter(|binding| program.is_bound_by(binding))
-                .collect();
-            for binding in &bindings {
-                verdicts.push(judge(program, Some(binding), request, authorizer.clone()));
-            }
-            if bindings.is_empty() {
-                verdicts.push(judge(program, None, request, authorizer.clone()));
-            }
+        let verdicts = self.programs.iter().flat_map(|program| {
+            let bindings = self.bindings_of(program).into_iter();
+            bindings.map(|binding| judge(program, binding, request, authorizer.clone()))
+        });
+        Judgement {
+            verdicts: verdicts.collect(),
         }
-        Judgement { verdicts }
     }
 }
 

@@ -12,6 +12,7 @@ mod read;
 mod tests;
 
 use crate::source::{self, Node, Position, SourceError, Spanned};
+use std::fmt;
 
 /// What Kyverno puts before the name of a ValidatingPolicy, in that of the native policy that it
 /// generates from it.
@@ -41,6 +42,17 @@ pub enum PolicyKind {
     ImageValidatingPolicy,
     /// One webhook of a Validating- or MutatingWebhookConfiguration.
     WebhookConfiguration,
+}
+
+impl fmt::Display for PolicyKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ValidatingAdmissionPolicy => "ValidatingAdmissionPolicy",
+            Self::KyvernoValidatingPolicy => "ValidatingPolicy of Kyverno",
+            Self::ImageValidatingPolicy => "ImageValidatingPolicy",
+            Self::WebhookConfiguration => "webhook",
+        })
+    }
 }
 
 /// A policy.
@@ -280,8 +292,8 @@ pub struct Unknown {
 
 impl Policy {
     /// Where a part of it stands, by the names that the proofs give: `condition 0`,
-    /// `validation 3`, `audit annotation 1` (from 0), `variable labels`, `match`. Of another part
-    /// it is where the policy begins.
+    /// `validation 3`, `message 3` of that, `audit annotation 1` (from 0), `variable labels`,
+    /// `match`. Of another part it is where the policy begins.
     #[must_use]
     pub fn position_of(&self, part: &str) -> Position {
         let number = |of: &str| {
@@ -295,6 +307,10 @@ impl Policy {
             }
             if let Some(at) = number("validation ") {
                 return self.validations.get(at).map(|rule| rule.expression.at);
+            }
+            if let Some(at) = number("message ") {
+                let message = self.validations.get(at)?.message_expression.as_ref();
+                return message.map(|message| message.at);
             }
             if let Some(at) = number("audit annotation ") {
                 return self.audit_annotations.get(at).map(named);

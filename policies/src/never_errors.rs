@@ -13,7 +13,7 @@ pub use output::{as_json, as_sarif, as_text};
 
 pub use crate::bounded::Required;
 
-use crate::bounded::{Domain, Expressions, Visited};
+use crate::bounded::{Domain, Expressions, Tried, Visited};
 use crate::cel::KubernetesVersion;
 use crate::eval::{Case, Program, ProgramError};
 use crate::model::Policy;
@@ -97,7 +97,8 @@ pub fn check(
     let program = Program::new(policy, version)?;
     let expressions = Expressions::of(policy, version);
     let matched = cases.iter().filter(|case| program.matches(&case.request));
-    let domain = Domain::of(required, matched, expressions.paths());
+    let paths = expressions.tried.iter().flat_map(Tried::paths);
+    let domain = Domain::of(required, matched, paths);
     let mut checked = Checked {
         policy: policy.name.value.clone(),
         bases: domain.bases(),
@@ -124,7 +125,7 @@ pub fn check(
                 checked.tell(&one.place, visited.words(), why.to_owned());
             }
             if let Err(error) = value {
-                checked.tell(&one.place, visited.words(), error);
+                checked.tell(&one.place, visited.words(), error.why);
             }
         });
         checked.deviations += size.changes;

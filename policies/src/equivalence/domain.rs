@@ -1,14 +1,15 @@
 //! Whether the two sets decide alike on the bounded domain (P-8).
 //!
-//! Invariant: conditions and rules are compared one by one, each as if every other one let the
-//! request through. Two policies that match a request alike, and of which all conditions and rules
-//! come out alike, say the same of it, in the same words.
+//! Invariant: conditions, rules and what makes their messages are compared one by one, each as if
+//! every other one let the request through. Two policies that match a request alike, and of which
+//! all of these come out alike, say the same of it, in the same words. What cannot be evaluated is
+//! not compared, and told.
 
 use super::{Difference, NativeOnly, source};
-use crate::bounded::{Domain, Expressions, Required, Tried, Visited};
+use crate::bounded::{Domain, Expressions, NoValue, Reads, Required, Tried, Visited};
 use crate::cel::{KubernetesVersion, Value};
 use crate::eval::{Case, Program, ProgramError};
-use crate::model::{Policy, Validation};
+use crate::model::{Named, Policy, Validation};
 use crate::progress::Progress;
 use crate::source::Spanned;
 use std::collections::BTreeSet;
@@ -32,6 +33,8 @@ pub struct Bounded {
     pub shown: BTreeSet<usize>,
     /// Policies that no case is about: of them nothing was compared.
     pub untried: Vec<String>,
+    /// What could not be evaluated, and so was not compared, in words: of each part the first.
+    pub undecided: Vec<String>,
 }
 
 /// Compares the sets, policy by policy, on the domain that the cases span (P-8).
@@ -97,15 +100,20 @@ impl<'p> Side<'p> {
     }
 
     fn at(&self, place: &str) -> Option<&Tried> {
-        self.expressions.tried.iter().find(|one| one.place == place)
+        let mut all = self.expressions.with_messages();
+        all.find(|one| one.place == place)
     }
 
-    /// What the rule comes to, and in which words.
-    fn says(&self, one: &Tried, visited: &Visited<'_>) -> String {
+    /// What the rule comes to, in words; or why that is not known.
+    fn says(&self, one: &Tried, visited: &Visited<'_>) -> Result<String, String> {
         match self.expressions.evaluate(one, visited.part) {
-            Ok(Value::Bool(holds)) => holds.to_string(),
-            Ok(other) => format!("{other:?}"),
-            Err(error) => format!("an error of `{}`: {error}", one.source()),
+            Ok(Value::Bool(holds)) => Ok(holds.to_string()),
+            Ok(Value::String(text)) => Ok(format!("{text:?}")),
+            Ok(other) => Ok(format!("{other:?}")),
+            Err(NoValue { why, is_known }) if is_known => {
+                Ok(format!("an error of `{}`: {why}", one.source()))
+            }
+            Err(NoValue { why, .. }) => Err(why),
         }
     }
 }
@@ -130,12 +138,14 @@ impl<'a> Comparison<'a> {
         let matches = |case: &&Case| {
             native.program.matches(&case.request) || kyverno.program.matches(&case.request)
         };
-        let paths = native
-            .expressions
-            .paths()
-            .chain(kyverno.expressions.paths());
+        let all = [native, kyverno].into_iter();
+        let all = all.flat_map(|side| side.expressions.with_messages());
         Self {
-            domain: Domain::of(Required::Least, cases.iter().filter(matches), paths),
+            domain: Domain::of(
+                Required::Least,
+                cases.iter().filter(matches),
+                all.flat_map(Tried::paths),
+            ),
             native,
             kyverno,
             declared,
@@ -160,8 +170,15 @@ impl<'a> Comparison<'a> {
         }
         let notes = (ours.audit_annotations.len(), theirs.audit_annotations.len());
         self.same_number("audit annotation", notes);
-        for at in 0..notes.0.min(notes.1) {
+        for (at, (note, other)) in (ours.audit_annotations.iter())
+            .zip(&theirs.audit_annotations)
+            .enumerate()
+        {
             let place = format!("audit annotation {at}");
+            let key = |note: &Named| note.name.as_ref().map(|key| key.value.clone());
+            if key(note) != key(other) {
+                self.tell(&place, "it and Kyverno's have other keys".to_owned());
+            }
             self.one(&place, &place);
         }
         self.validations();
@@ -220,6 +237,9 @@ impl<'a> Comparison<'a> {
                 self.tell(&format!("validation {at}"), what);
             }
             self.one(&format!("validation {at}"), &format!("validation {other}"));
+            if ours.message_expression.is_some() && theirs.message_expression.is_some() {
+                self.message(at, other);
+            }
         }
     }
 
@@ -230,7 +250,7 @@ impl<'a> Comparison<'a> {
         };
         let mut refuses = false;
         self.domain.each(&one.reads, |visited| {
-            refuses |= self.native.says(one, visited) == "false";
+            refuses |= self.native.says(one, visited).as_deref() == Ok("false");
         });
         if refuses {
             self.found.shown.insert(clause);
@@ -242,25 +262,65 @@ impl<'a> Comparison<'a> {
             self.tell(ours, "it does not compile on both".to_owned());
             return;
         };
-        let mut first = None;
-        let size = self.domain.each(&one.reads.and(&other.reads), |visited| {
-            let (native, kyverno) = (
-                self.native.says(one, visited),
-                self.kyverno.says(other, visited),
-            );
-            if native != kyverno && first.is_none() {
-                let request = visited.words();
-                first = Some(format!(
-                    "{request}: the native one says {native}, Kyverno's {kyverno}"
-                ));
+        let reads = one.reads.and(&other.reads);
+        self.each(ours, &reads, |native, kyverno, visited| {
+            Ok([native.says(one, visited)?, kyverno.says(other, visited)?])
+        });
+    }
+
+    /// What is told where the rule is broken.
+    fn message(&mut self, at: usize, other: usize) {
+        let [rule, message] = ["validation", "message"].map(|what| format!("{what} {at}"));
+        let theirs = self.kyverno.at(&format!("message {other}"));
+        let found = (self.native.at(&rule), self.native.at(&message), theirs);
+        let (Some(rule), Some(one), Some(other)) = found else {
+            self.tell(&message, "it does not compile on both".to_owned());
+            return;
+        };
+        let reads = rule.reads.and(&one.reads).and(&other.reads);
+        self.each(&message, &reads, |native, kyverno, visited| {
+            match native.says(rule, visited)?.as_str() {
+                "false" => Ok([native.says(one, visited)?, kyverno.says(other, visited)?]),
+                _ => Ok([const { String::new() }; 2]),
+            }
+        });
+    }
+
+    /// Compares what the two say on each request of the domain, as far as this is read of it.
+    fn each(
+        &mut self,
+        part: &str,
+        reads: &Reads,
+        say: impl Fn(&Side<'_>, &Side<'_>, &Visited<'_>) -> Result<[String; 2], String>,
+    ) {
+        let (mut difference, mut undecided) = (None, None);
+        let size = self.domain.each(reads, |visited| {
+            match say(self.native, self.kyverno, visited) {
+                Ok([native, kyverno]) if native != kyverno => {
+                    difference.get_or_insert_with(|| {
+                        let request = visited.words();
+                        format!("{request}: the native one says {native}, Kyverno's {kyverno}")
+                    });
+                }
+                Ok(_) => {}
+                Err(why) => {
+                    undecided.get_or_insert_with(|| {
+                        format!("{}: cannot be evaluated: {why}", visited.words())
+                    });
+                }
             }
         });
         self.found.compared += 1;
         self.found.changes += size.changes;
         self.found.pairs += size.pairs;
         self.found.requests += size.requests;
-        if let Some(difference) = first {
-            self.tell(ours, difference);
+        if let Some(difference) = difference {
+            self.tell(part, difference);
+        }
+        if let Some(undecided) = undecided {
+            let name = source(&self.native.policy.name.value);
+            let undecided = format!("`{name}`: {part}: {undecided}");
+            self.found.undecided.push(undecided);
         }
     }
 }

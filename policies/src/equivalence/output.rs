@@ -41,12 +41,9 @@ impl<'a> Answer<'a> {
     pub fn undone(&self) -> Vec<String> {
         let untried = self.bounded.untried.iter();
         let untried = untried.map(|name| format!("no case is about `{name}`"));
-        self.compared
-            .undecided
-            .iter()
-            .cloned()
-            .chain(untried)
-            .collect()
+        let undecided = self.compared.undecided.iter();
+        let undecided = undecided.chain(&self.bounded.undecided).cloned();
+        undecided.chain(untried).collect()
     }
 
     /// Whether nothing differs but what is declared, and all of that does.
@@ -100,8 +97,8 @@ pub fn as_text(answer: &Answer<'_>) -> String {
     } = answer.bounded;
     let _ = write!(
         text,
-        "compared: {} requests; of {policies} policies {compared} conditions and rules, on \
-         {changes} changes and {pairs} pairs of changes, {requests} times",
+        "compared: {} requests; of {policies} policies {compared} conditions, rules and messages, \
+         on {changes} changes and {pairs} pairs of changes, {requests} times",
         answer.compared.requests
     );
     text

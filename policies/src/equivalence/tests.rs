@@ -97,7 +97,8 @@ fn every_binding_counts() {
         ("Deny", 0),
         ("Audit Deny", 0),
         ("Deny Audit", 0),
-        ("Audit", 1),
+        // Of the policy, and of the case that it would refuse.
+        ("Audit", 2),
     ] {
         let (compared, _) = both(&bound(actions), &kyverno(NATIVE), &[]);
         assert_eq!(compared.undeclared.len(), differs, "{actions}");
@@ -110,8 +111,71 @@ fn what_cannot_be_evaluated_is_no_likeness() {
         "object.metadata.name != 'root'",
         "authorizer.path('/x').check('get').allowed()",
     );
-    let (compared, _) = both(&asks, &kyverno(&asks), &[]);
+    let (compared, bounded) = both(&asks, &kyverno(&asks), &[]);
     assert_eq!((compared.undeclared, compared.undecided.len()), (vec![], 1));
+    let answer = "the expression asks the authorizer, and no answer of it was given";
+    let [undecided] = &bounded.undecided[..] else {
+        panic!("{:?}", bounded.undecided);
+    };
+    assert!(undecided.contains(answer), "{undecided}");
+    assert_eq!(bounded.undeclared, []);
+}
+
+/// With a variable, a message and a note; what they read stands in another expression.
+fn with_more(variable: &str, key: &str) -> String {
+    let more = format!(
+        "  variables: [{{name: who, expression: {variable}}}]\n  auditAnnotations: [{{key: {key}, \
+         valueExpression: \"'x'\"}}]\n  validations:"
+    );
+    NATIVE
+        .replace("  validations:", &more)
+        .replace("message: not this name", "messageExpression: variables.who")
+        .replace(
+            "object.metadata.name != 'root'",
+            "object.metadata.name != ''",
+        )
+}
+
+#[test]
+fn what_makes_a_message_is_compared_where_the_rule_is_broken() {
+    let native = with_more("\"'a'\"", "k");
+    // It is another text only where the rule holds.
+    let same = with_more("\"object.metadata.name == '' ? 'a' : 'b'\"", "k");
+    let other = with_more("\"'b'\"", "k");
+    let (compared, bounded) = both(&native, &kyverno(&same), &[]);
+    assert_eq!((compared.undeclared, bounded.undeclared), (vec![], vec![]));
+    let (compared, bounded) = both(&native, &kyverno(&other), &[]);
+    assert_eq!(compared.undeclared, [], "no case breaks it");
+    let found = words(&bounded.undeclared);
+    assert_eq!(found.len(), 1, "{found:#?}");
+    let says = "the native one says \"a\", Kyverno's \"b\"";
+    assert!(
+        found[0].starts_with("owned: message 1: ") && found[0].ends_with(says),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn a_note_has_its_key() {
+    let [native, other] = ["k", "l"].map(|key| with_more("\"'a'\"", key));
+    let (_, bounded) = both(&native, &kyverno(&other), &[]);
+    let found = words(&bounded.undeclared);
+    assert_eq!(
+        found,
+        ["owned: audit annotation 0: it and Kyverno's have other keys"]
+    );
+}
+
+/// Also where no case is refused.
+#[test]
+fn who_only_notes_refuses_nothing() {
+    let notes = kyverno(NATIVE).replace("validationActions: [Deny]", "validationActions: [Audit]");
+    let (compared, _) = both(NATIVE, &notes, &[]);
+    let found = words(&compared.undeclared);
+    assert_eq!(
+        found[0],
+        "owned: the native one refuses, Kyverno's only notes"
+    );
 }
 
 /// No case has that name: the domain has.

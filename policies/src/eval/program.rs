@@ -14,15 +14,21 @@ use crate::source::{Node, Spanned};
 pub enum ProgramError {
     /// A kind that is not decided by expressions alone.
     #[error(
-        "`{policy}` is a {kind}, which this command cannot evaluate; nothing was evaluated; leave \
-         its file out"
+        "`{policy}` is of the kind {kind}, which this command cannot evaluate; nothing was \
+         evaluated; leave its file out"
     )]
     Kind {
         /// The policy.
         policy: String,
         /// Its kind.
-        kind: &'static str,
+        kind: PolicyKind,
     },
+    /// What excepts from Kyverno's policies: what a policy refuses may go through.
+    #[error(
+        "`{0}` excepts from policies, which this command cannot evaluate; nothing was evaluated; \
+         leave its file out, and know that what it names is not refused"
+    )]
+    Exception(String),
     /// A field that the cluster would refuse.
     #[error("`{name}` at {at}: {what}; nothing was evaluated; correct it first")]
     Problem {
@@ -90,8 +96,9 @@ impl Program {
         let kyverno = match policy.kind {
             PolicyKind::ValidatingAdmissionPolicy => false,
             PolicyKind::KyvernoValidatingPolicy => true,
-            PolicyKind::ImageValidatingPolicy => return Err(kind(name, "ImageValidatingPolicy")),
-            PolicyKind::WebhookConfiguration => return Err(kind(name, "webhook")),
+            kind @ (PolicyKind::ImageValidatingPolicy | PolicyKind::WebhookConfiguration) => {
+                return Err(ProgramError::Kind { policy: name, kind });
+            }
         };
         usable_fields(&name, &policy.problems)?;
         if policy.param_kind.is_some() {
@@ -226,10 +233,6 @@ fn usable_fields(name: &str, problems: &[Problem]) -> Result<(), ProgramError> {
 
 fn has_deny(actions: &[Spanned<String>]) -> bool {
     actions.iter().any(|action| action.value == "Deny")
-}
-
-fn kind(policy: String, kind: &'static str) -> ProgramError {
-    ProgramError::Kind { policy, kind }
 }
 
 fn text(text: Option<&Spanned<String>>) -> String {

@@ -9,8 +9,7 @@ use crate::cli::{print, say};
 use clap::Args;
 use policies::cel::KubernetesVersion;
 use policies::equivalence::{
-    Answer, Bounded, Compared, NativeOnly, as_json, as_sarif, as_text, compare, name_of_two,
-    on_the_domain,
+    Answer, Bounded, NativeOnly, as_json, as_sarif, as_text, compare, name_of_two, on_the_domain,
 };
 use policies::eval::{Case, PolicySet};
 use policies::model::{Document, Policy, PolicyKind};
@@ -42,18 +41,19 @@ pub(in crate::cli) struct EquivalentOptions {
 /// Compares. Exit codes: 0 the same but for what is declared, 1 not, 2 not compared.
 pub(in crate::cli) fn run(options: &EquivalentOptions) -> Result<(), Failure> {
     let declared = declared(options)?;
-    let of = |paths, kind| Policies::read(paths, &[kind]).map_err(|why| cannot(&why));
-    let native = of(&options.native, PolicyKind::ValidatingAdmissionPolicy)?;
-    let kyverno = of(&options.kyverno, PolicyKind::KyvernoValidatingPolicy)?;
-    for set in [&native, &kyverno] {
-        if let Some(name) = name_of_two(&set.all) {
-            return Err(cannot(&format!(
-                "two policies of one set are called `{name}`"
-            )));
-        }
-    }
+    let (native, native_set) = side(
+        &options.native,
+        PolicyKind::ValidatingAdmissionPolicy,
+        options.kubernetes,
+    )?;
+    let (kyverno, kyverno_set) = side(
+        &options.kyverno,
+        PolicyKind::KyvernoValidatingPolicy,
+        options.kubernetes,
+    )?;
     let cases = files::cases(&options.cases).map_err(|why| cannot(&why))?;
-    let compared = judged(options, &declared, &cases)?;
+    let requests = cases.iter().map(|case| (case.name.as_str(), &case.request));
+    let compared = compare(&native_set, &kyverno_set, &declared, requests);
     let bounded = bounded(options, &native.all, &kyverno.all, &declared, &cases)?;
     let answer = Answer {
         compared: &compared,
@@ -86,26 +86,32 @@ fn declared(options: &EquivalentOptions) -> Result<Vec<NativeOnly>, Failure> {
     NativeOnly::parse_all(&name, &bytes).map_err(|error| cannot(&error.to_string()))
 }
 
-/// On the cases, with the bindings of the native ones.
-fn judged(
-    options: &EquivalentOptions,
-    declared: &[NativeOnly],
-    cases: &[Case],
-) -> Result<Compared, Failure> {
-    let set = |paths: &[PathBuf], kind: PolicyKind| {
-        let documents = files::documents(paths).map_err(|why| cannot(&why))?;
-        let meant = documents.into_iter().map(|(_, document)| document);
-        let meant = meant.filter(|document| match document {
-            Document::Policy(policy) => policy.kind == kind,
-            Document::Binding(_) => true,
-            Document::Exception(_) | Document::Unknown(_) => false,
-        });
-        PolicySet::new(meant, options.kubernetes).map_err(|error| cannot(&error.to_string()))
-    };
-    let native = set(&options.native, PolicyKind::ValidatingAdmissionPolicy)?;
-    let kyverno = set(&options.kyverno, PolicyKind::KyvernoValidatingPolicy)?;
-    let requests = cases.iter().map(|case| (case.name.as_str(), &case.request));
-    Ok(compare(&native, &kyverno, declared, requests))
+/// The policies of one kind in these files, each read once, and what judges by them.
+fn side(
+    paths: &[PathBuf],
+    kind: PolicyKind,
+    kubernetes: KubernetesVersion,
+) -> Result<(Policies, PolicySet), Failure> {
+    let documents = files::documents(paths).map_err(|why| cannot(&why))?;
+    let policies = Policies::of(&documents, &[kind]).map_err(|why| cannot(&why))?;
+    if let Some(name) = name_of_two(&policies.all) {
+        return Err(cannot(&format!(
+            "two policies of one set are called `{name}`"
+        )));
+    }
+    let documents = documents.into_iter().map(|(_, document)| document);
+    let meant = documents.filter(|document| match document {
+        Document::Policy(policy) => policy.kind == kind,
+        Document::Binding(_) | Document::Exception(_) | Document::Unknown(_) => true,
+    });
+    let set = PolicySet::new(meant, kubernetes).map_err(|error| cannot(&error.to_string()))?;
+    if let Some(name) = set.unbound().next() {
+        return Err(cannot(&format!(
+            "no binding in these files puts `{name}` in force, so it refuses nothing; name the \
+             file with its binding too"
+        )));
+    }
+    Ok((policies, set))
 }
 
 /// On the domain around the cases.
@@ -176,6 +182,13 @@ spec:
   validations:
     - {expression: object.metadata.name != 'root', message: not this name}
 "#;
+    const EXCEPTION: &str = "
+apiVersion: policies.kyverno.io/v1
+kind: PolicyException
+metadata: {name: everything}
+spec:
+  policyRefs: [{name: named, kind: ValidatingPolicy}]
+";
     const CASES: &str = "
 - {name: web, request: {object: {apiVersion: v1, kind: Pod, metadata: {name: web}}}}
 ";
@@ -226,6 +239,12 @@ spec:
             ("[".to_owned(), KYVERNO.to_owned(), CASES),
             (NATIVE.to_owned(), format!("{KYVERNO}---{KYVERNO}"), CASES),
             (asks(NATIVE), asks(KYVERNO), CASES),
+            (
+                NATIVE.replace("policyName: named", "policyName: mane"),
+                KYVERNO.to_owned(),
+                CASES,
+            ),
+            (NATIVE.to_owned(), format!("{KYVERNO}---{EXCEPTION}"), CASES),
         ] {
             assert_eq!(exit(&native, &kyverno, cases, &[]), 2, "{native} {cases}");
         }

@@ -5,7 +5,7 @@
 
 use super::super::failure::Failure;
 use super::super::print;
-use super::files::{self, Format};
+use super::files::{self, Format, Named};
 use clap::Args;
 use policies::cel::KubernetesVersion;
 use policies::eval::{Decision, Denial, Judgement, Outcome, PolicySet, Request, Rule, Verdict};
@@ -50,9 +50,7 @@ fn cannot(why: &str) -> Failure {
     Failure::Usage(format!("cannot say what becomes of the request: {why}"))
 }
 
-type Documents = [(String, Document)];
-
-fn judged(options: &EvalOptions, documents: &Documents) -> Result<Judgement, Failure> {
+fn judged(options: &EvalOptions, documents: &[Named]) -> Result<Judgement, Failure> {
     let documents = documents.iter().map(|(_, document)| document.clone());
     let set = PolicySet::new(documents, options.kubernetes)
         .map_err(|error| cannot(&error.to_string()))?;
@@ -150,7 +148,7 @@ fn denial_json(denial: &Denial) -> Value {
     })
 }
 
-fn sources(documents: &Documents) -> Sources<'_> {
+fn sources(documents: &[Named]) -> Sources<'_> {
     let policies = documents
         .iter()
         .filter_map(|(file, document)| match document {

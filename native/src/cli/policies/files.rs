@@ -34,7 +34,8 @@ impl Tried {
             PolicyKind::ValidatingAdmissionPolicy,
             PolicyKind::KyvernoValidatingPolicy,
         ];
-        Ok((Policies::read(&self.policy, &kinds)?, cases(&self.cases)?))
+        let policies = Policies::of(&documents(&self.policy)?, &kinds)?;
+        Ok((policies, cases(&self.cases)?))
     }
 }
 
@@ -46,25 +47,28 @@ pub(super) struct Policies {
 }
 
 impl Policies {
-    /// Those of these kinds in the files. What is left out is said.
-    pub(super) fn read(paths: &[PathBuf], kinds: &[PolicyKind]) -> Result<Self, String> {
+    /// Those of these kinds. What is left out is said.
+    pub(super) fn of(documents: &[Named], kinds: &[PolicyKind]) -> Result<Self, String> {
+        let meant: Vec<String> = kinds.iter().map(ToString::to_string).collect();
+        let meant = meant.join(" or ");
         let (mut all, mut files) = (Vec::new(), Vec::new());
-        for (file, document) in documents(paths)? {
+        for (file, document) in documents {
             let Document::Policy(policy) = document else {
                 continue;
             };
             if kinds.contains(&policy.kind) {
-                all.push(*policy);
-                files.push(file);
+                all.push(Policy::clone(policy));
+                files.push(file.clone());
             } else {
-                let name = &policy.name.value;
+                let Policy { name, kind, .. } = &**policy;
                 say(&format!(
-                    "`{name}` is of a kind that is not meant: left out"
+                    "`{}` is left out: it is no {meant}, but of the kind {kind}",
+                    name.value
                 ));
             }
         }
         match all.is_empty() {
-            true => Err("there is no policy in these files that expressions alone decide".into()),
+            true => Err(format!("there is no {meant} in these files")),
             false => Ok(Self { all, files }),
         }
     }
@@ -114,8 +118,11 @@ pub(super) fn read(path: &Path) -> Result<(String, Vec<u8>), String> {
     Ok((name, bytes))
 }
 
-/// Every object of the files, with its file.
-pub(super) fn documents(paths: &[PathBuf]) -> Result<Vec<(String, Document)>, String> {
+/// An object, with its file.
+pub(super) type Named = (String, Document);
+
+/// Every object of the files.
+pub(super) fn documents(paths: &[PathBuf]) -> Result<Vec<Named>, String> {
     let mut documents = Vec::new();
     for path in paths {
         let (name, bytes) = read(path)?;

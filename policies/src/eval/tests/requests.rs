@@ -93,14 +93,17 @@ fn what_is_no_request_is_said() {
         );
     }
     assert!(Request::parse("r", &vec![b'['; 9 << 20]).is_err());
-    let policy =
-        "apiVersion: policies.kyverno.io/v1\nkind: ImageValidatingPolicy\nmetadata: {name: i}";
-    let documents = Policy::parse_all("p", policy.as_bytes()).unwrap();
-    let error = PolicySet::new(documents, KubernetesVersion::NEWEST).unwrap_err();
-    assert!(
-        error
-            .to_string()
-            .starts_with("`i` is a ImageValidatingPolicy, which"),
-        "{error}"
-    );
+    for (kind, told) in [
+        (
+            "ImageValidatingPolicy",
+            "`i` is of the kind ImageValidatingPolicy, which",
+        ),
+        ("PolicyException", "`i` excepts from policies, which"),
+    ] {
+        let text =
+            format!("apiVersion: policies.kyverno.io/v1\nkind: {kind}\nmetadata: {{name: i}}");
+        let documents = Policy::parse_all("p", text.as_bytes()).unwrap();
+        let error = PolicySet::new(documents, KubernetesVersion::NEWEST).unwrap_err();
+        assert!(error.to_string().starts_with(told), "{error}");
+    }
 }
