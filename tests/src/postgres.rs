@@ -127,6 +127,16 @@ impl Postgres {
     }
 }
 
+impl Drop for Postgres {
+    /// Asked to end at once it takes its processes with it. Killed it leaves one that fails for want
+    /// of its folder, again and again.
+    fn drop(&mut self) {
+        if let Some(process) = &self.process {
+            process.end_by(rustix::process::Signal::QUIT, Duration::from_secs(5));
+        }
+    }
+}
+
 /// Where the npm package lies.
 fn binaries() -> Result<PathBuf, StageError> {
     let package = match std::env::consts::ARCH {

@@ -1,8 +1,11 @@
 //! Child processes that say when they are ready and do not outlive their handle.
 
 use crate::StageError;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
+use std::task::Poll;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
@@ -125,36 +128,70 @@ impl Process {
 
     /// Sends a signal, if it runs.
     pub fn signal(&self, signal: rustix::process::Signal) {
-        let pid = self
-            .child
-            .id()
-            .and_then(|pid| i32::try_from(pid).ok())
-            .and_then(rustix::process::Pid::from_raw);
-        if let Some(pid) = pid {
+        if let Some(pid) = self.as_pid() {
             let _ = rustix::process::kill_process(pid, signal);
         }
     }
+
+    /// Sends a signal, and blocks this thread until it has ended: for a `drop`, which can await
+    /// nothing.
+    pub fn end_by(&self, signal: rustix::process::Signal, within: Duration) {
+        let Some(pid) = self.as_pid() else {
+            return;
+        };
+        let Ok(ended) = pidfd_open(pid, PidfdFlags::empty()) else {
+            return;
+        };
+        let _ = rustix::process::kill_process(pid, signal);
+        if let Ok(within) = within.try_into() {
+            let _ = poll(&mut [PollFd::new(&ended, PollFlags::IN)], Some(&within));
+        }
+    }
+
+    fn as_pid(&self) -> Option<Pid> {
+        let pid = self.child.id().and_then(|pid| i32::try_from(pid).ok())?;
+        Pid::from_raw(pid)
+    }
 }
 
-/// Waits until this process is told to end: SIGTERM, SIGINT or SIGHUP. Its children are in groups
-/// of their own, so that only it ends them.
+/// Waits until this process is told to end: by SIGTERM, SIGINT or SIGHUP, but for those that it was
+/// started to ignore (`nohup`). Its children are in groups of their own, so that only it ends them.
 ///
 /// # Errors
 /// Signals cannot be waited for.
 pub async fn told_to_end() -> Result<(), StageError> {
-    let of =
-        |kind| signal(kind).map_err(|error| StageError::of("signals cannot be waited for", error));
-    let (mut terminated, mut interrupted, mut hung_up) = (
-        of(SignalKind::terminate())?,
-        of(SignalKind::interrupt())?,
-        of(SignalKind::hangup())?,
-    );
-    tokio::select! {
-        _ = terminated.recv() => {}
-        _ = interrupted.recv() => {}
-        _ = hung_up.recv() => {}
-    }
+    let failed = |error| StageError::of("signals cannot be waited for", error);
+    let status = std::fs::read_to_string("/proc/self/status").map_err(failed)?;
+    let ignored = ignored_signals(&status);
+    let kinds = [
+        SignalKind::terminate(),
+        SignalKind::interrupt(),
+        SignalKind::hangup(),
+    ];
+    let heeded = kinds.into_iter().filter(|kind| !ignored.contains(kind));
+    let signals: Result<Vec<_>, _> = heeded.map(signal).collect();
+    let mut signals = signals.map_err(failed)?;
+    std::future::poll_fn(|context| {
+        let told = signals
+            .iter_mut()
+            .any(|signal| signal.poll_recv(context).is_ready());
+        if told { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
     Ok(())
+}
+
+/// What `/proc/PID/status` says is ignored.
+fn ignored_signals(status: &str) -> Vec<SignalKind> {
+    let mask = status
+        .lines()
+        .find_map(|line| line.strip_prefix("SigIgn:"))
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .unwrap_or(0);
+    (1..=64)
+        .filter(|number| mask >> (number - 1) & 1 == 1)
+        .map(SignalKind::from_raw)
+        .collect()
 }
 
 fn spawn(name: &str, mut command: Command) -> Result<Child, StageError> {
@@ -201,4 +238,17 @@ pub fn free_port() -> Result<u16, StageError> {
         .local_addr()
         .map_err(|error| StageError::of("no free port", error))?;
     Ok(address.port())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_process_ignores_is_read_off_its_status() {
+        let ignored = |mask: &str| ignored_signals(&format!("SigBlk:\t07\nSigIgn:\t{mask}\n"));
+        assert_eq!(ignored("0000000000000000"), []);
+        let both = [SignalKind::hangup(), SignalKind::interrupt()];
+        assert_eq!(ignored("0000000000001003")[..2], both);
+    }
 }

@@ -12,12 +12,12 @@
 )]
 
 use async_trait::async_trait;
-use breakglass::cluster::{self, ClusterConfig};
+use breakglass::cluster::{ClusterConfig, connect};
 use breakglass::fakes::cluster_contract::{CannotBeTold, PROMPT, World};
 use breakglass::ports::Clusters;
 use breakglass::ports::cluster::{Cluster, PodRef};
 use breakglass_tests::processes::until;
-use breakglass_tests::real_cluster::folder;
+use breakglass_tests::real_cluster::RealCluster;
 use breakglass_tests::witness::Witness;
 use k8s_openapi::api::admissionregistration::v1::{
     ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
@@ -52,20 +52,19 @@ struct RealWorld {
 }
 
 async fn world() -> Option<RealWorld> {
-    let dir = folder()?;
-    let text = |name| std::fs::read_to_string(dir.join(name)).expect(name);
+    let cluster = RealCluster::of_this_run().await?;
     let name = format!("contract-{:08x}", rand::random::<u32>());
-    let way = json!({ "kubeconfig": { "path": dir.join("sidecar.conf") } });
+    let way = json!({ "kubeconfig": { "path": cluster.dir.join("sidecar.conf") } });
     let way: ClusterConfig = serde_json::from_value(way).expect("a way");
     let ways = BTreeMap::from([("real".to_owned(), way)]);
-    let clusters = cluster::connect(&ways, &name).await;
-    let admin = dir.join("admin.conf");
+    let clusters = connect(&ways, &name).await;
+    let admin = cluster.dir.join("admin.conf");
     let world = RealWorld {
         clusters: clusters.expect("the adapter"),
         witness: Witness::new(&admin, None).await.expect("an admin"),
         name,
-        app_image: text("app-image").trim().to_owned(),
-        debug_image: text("debug-image").trim().to_owned(),
+        app_image: cluster.text("app-image"),
+        debug_image: cluster.text("debug-image"),
         image_is_broken: AtomicBool::new(false),
     };
     world.settle().await;

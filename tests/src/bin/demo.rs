@@ -40,13 +40,7 @@ struct Options {
 #[tokio::main]
 async fn main() -> ExitCode {
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let ran = tokio::select! {
-        ran = run(Options::parse()) => ran,
-        told = told_to_end() => {
-            Err(told.err().unwrap_or_else(|| StageError::new("it was told to end")))
-        }
-    };
-    match ran {
+    match run(Options::parse()).await {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -57,21 +51,60 @@ async fn main() -> ExitCode {
     }
 }
 
+/// Whenever it is told to end, nothing of it stays behind.
 async fn run(options: Options) -> Result<bool, StageError> {
+    let mut told = std::pin::pin!(told_to_end());
+    let over = |told: Result<(), StageError>| match told {
+        Ok(()) => StageError::new("it was told to end"),
+        Err(error) => error,
+    };
+    let stage = tokio::select! {
+        stage = start(&options) => stage?,
+        told = &mut told => return Err(over(told)),
+    };
+    tokio::select! {
+        ran = show(&options, &stage) => ran,
+        told = &mut told => {
+            end_what_is_open(&stage).await?;
+            Err(over(told))
+        }
+    }
+}
+
+async fn start(options: &Options) -> Result<Stage, StageError> {
     let dir = root().join(".breakglass/demo");
     let _ = std::fs::remove_dir_all(&dir);
     std::fs::create_dir_all(&dir)
         .map_err(|error| StageError::of("the demo's folder cannot be made", error))?;
     say("starting the cluster");
-    let place = place(&options, &dir).await?;
-    let stage = Stage::start_kept(&dir, place, |what| say(&format!("starting {what}"))).await?;
-    if options.smoke {
-        let seen = smoke::smoke(&stage, say).await?;
-        let ok = seen.holds();
-        answer(&serde_json::json!({"ok": ok, "seen": seen}));
-        return Ok(ok);
+    let place = place(options, &dir).await?;
+    Stage::start_kept(&dir, place, |what| say(&format!("starting {what}"))).await
+}
+
+async fn show(options: &Options, stage: &Stage) -> Result<bool, StageError> {
+    if !options.smoke {
+        return by_hand(stage).await;
     }
-    by_hand(&stage).await
+    let seen = smoke::smoke(stage, say).await?;
+    let ok = seen.holds();
+    answer(&serde_json::json!({"ok": ok, "seen": seen}));
+    Ok(ok)
+}
+
+/// Without its sidecar nobody ends a session: its grant and its container would stay.
+async fn end_what_is_open(stage: &Stage) -> Result<(), StageError> {
+    let person = stage.person("alice").await?;
+    let Target { app, env, .. } = &stage.place.target;
+    let list = ["session", "list", "--app", app, "--env", env];
+    let listed = person.json(&list).await?;
+    let sessions = listed["sessions"].as_array().into_iter().flatten();
+    let open = sessions.filter(|session| session["state"] != "ended");
+    for id in open.filter_map(|session| session["id"].as_str()) {
+        say(&format!("ending the session {id}"));
+        person.json(&["session", "end", id]).await?;
+        smoke::ended(&person, id).await?;
+    }
+    Ok(())
 }
 
 async fn place(options: &Options, dir: &Path) -> Result<Place, StageError> {

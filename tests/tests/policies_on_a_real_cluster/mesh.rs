@@ -1,7 +1,7 @@
 //! A service mesh beside the fence: a mutating webhook that is asked about every pod and puts its
 //! proxy beside the app. Cases from public reports, each test named after its rows.
 
-use super::pod_security::Enforcing;
+use super::pod_security::{Enforcing, app};
 use super::*;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -14,7 +14,9 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use policies::preflight::with_process_access;
+use std::collections::BTreeSet;
 use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
@@ -28,12 +30,18 @@ enum Habit {
     Proxy,
     /// Besides, it puts a label on every pod.
     Label,
+    /// Besides, it puts another label on a pod whenever somebody changes it, as after an upgrade.
+    Relabel,
 }
+
+/// What it was asked about: operation, resource and subresource.
+type Asked = Arc<Mutex<BTreeSet<String>>>;
 
 /// The mesh's webhook, on loopback, as long as this lives.
 struct Mesh {
     url: String,
     authority: String,
+    asked: Asked,
     serving: JoinHandle<()>,
 }
 
@@ -48,14 +56,16 @@ impl Mesh {
         let (acceptor, authority) = acceptor().expect("certificates");
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
         let port = listener.local_addr().expect("an address").port();
+        let asked = Asked::default();
+        let asks = Arc::clone(&asked);
         let serving = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let acceptor = acceptor.clone();
+                let (acceptor, asked) = (acceptor.clone(), Arc::clone(&asks));
                 tokio::spawn(async move {
                     let Ok(stream) = acceptor.accept(stream).await else {
                         return;
                     };
-                    let service = service_fn(move |request| answer(request, habit));
+                    let service = service_fn(|request| answer(request, habit, &asked));
                     // The API server ends its connections as it likes.
                     let _ = http1::Builder::new()
                         .serve_connection(TokioIo::new(stream), service)
@@ -66,17 +76,19 @@ impl Mesh {
         Self {
             url: format!("https://127.0.0.1:{port}/inject"),
             authority: STANDARD.encode(authority),
+            asked,
             serving,
         }
     }
 
-    /// Has the API server ask it about whatever becomes of pods in the namespace.
+    /// Has the API server ask it about whatever becomes of pods in the namespace. Once it is gone
+    /// it is in nobody's way.
     async fn installed(&self, world: &World, namespace: &str) -> String {
         let name = format!("mesh-{namespace}");
         let configuration = json!({ "metadata": { "name": name }, "webhooks": [{
             "name": "inject.mesh.example",
             "admissionReviewVersions": ["v1"], "sideEffects": "None",
-            "failurePolicy": "Fail", "reinvocationPolicy": "IfNeeded", "timeoutSeconds": 10,
+            "failurePolicy": "Ignore", "reinvocationPolicy": "IfNeeded", "timeoutSeconds": 10,
             "clientConfig": { "url": self.url, "caBundle": self.authority },
             "namespaceSelector": { "matchLabels": {
                 "kubernetes.io/metadata.name": namespace } },
@@ -91,11 +103,19 @@ impl Mesh {
 async fn answer(
     request: Request<Incoming>,
     habit: Habit,
+    asked: &Asked,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     let body = request.into_body().collect().await;
     let body = body.map(|body| body.to_bytes()).unwrap_or_default();
     let review: Value = serde_json::from_slice(&body).unwrap_or_default();
     let request = &review["request"];
+    let words = [
+        &request["operation"],
+        &request["resource"]["resource"],
+        &request["subResource"],
+    ];
+    let words = words.map(|word| word.as_str().unwrap_or_default());
+    asked.lock().expect("nobody panics").insert(words.join(" "));
     let mut response = json!({ "uid": request["uid"], "allowed": true });
     let changes = changes(request, habit);
     if !changes.is_empty() {
@@ -117,12 +137,18 @@ fn changes(request: &Value, habit: Habit) -> Vec<Value> {
     let containers = pod["spec"]["containers"].as_array();
     let has_proxy = containers.is_some_and(|all| all.iter().any(|one| one["name"] == PROXY));
     if request["operation"] == "CREATE" && !has_proxy {
-        let proxy = json!({ "name": PROXY, "image": APP_IMAGE });
+        let restricted = app("restricted")["spec"]["containers"][0]["securityContext"].take();
+        let proxy = json!({ "name": PROXY, "image": APP_IMAGE, "securityContext": restricted });
         changes.push(json!({ "op": "add", "path": "/spec/containers/-", "value": proxy }));
     }
-    if habit == Habit::Label {
+    let revision = match (habit, request["operation"].as_str()) {
+        (Habit::Proxy, _) => None,
+        (Habit::Relabel, Some("UPDATE")) => Some("3"),
+        (Habit::Label | Habit::Relabel, _) => Some("2"),
+    };
+    if let Some(revision) = revision {
         let mut labels = pod["metadata"]["labels"].clone();
-        labels["mesh.example/revision"] = json!("2");
+        labels["mesh.example/revision"] = json!(revision);
         changes.push(json!({ "op": "add", "path": "/metadata/labels", "value": labels }));
     }
     changes
@@ -130,23 +156,22 @@ fn changes(request: &Value, habit: Habit) -> Vec<Value> {
 
 /// What comes of a session in an app of this mesh: the debug container, the mark, the copy.
 async fn session_beside(world: &World, habit: Habit) -> [String; 3] {
-    // A namespace of each mesh's own; an app that either standard lets through.
-    let level = match habit {
-        Habit::Proxy => "privileged",
-        Habit::Label => "baseline",
+    // A namespace of each mesh's own, by its standard; an app that the standard lets through.
+    let (level, needs) = match habit {
+        Habit::Proxy => ("privileged", "baseline"),
+        Habit::Label => ("baseline", "baseline"),
+        Habit::Relabel => ("restricted", "restricted"),
     };
     let namespace = Enforcing::make(world, level).await;
     let mesh = Mesh::start(habit).await;
     let webhook = mesh.installed(world, &namespace.name).await;
     until("the mesh is asked", async || {
         let path = format!("/api/v1/namespaces/{}/pods?dryRun=All", namespace.name);
-        let (_, pod) = world
-            .as_admin(Method::POST, &path, &super::pod_security::app("baseline"))
-            .await;
+        let (_, pod) = world.as_admin(Method::POST, &path, &app(needs)).await;
         pod["spec"]["containers"][1]["name"] == PROXY
     })
     .await;
-    let pod = namespace.app("baseline").await.expect("an app");
+    let pod = namespace.app(needs).await.expect("an app");
     assert_eq!(pod["spec"]["containers"][1]["name"], PROXY);
     let live = namespace.live(&pod).await;
     let marked = with_process_access(&pod, Some("k3v9x0a1b2c3"));
@@ -154,13 +179,22 @@ async fn session_beside(world: &World, habit: Habit) -> [String; 3] {
     let path = format!("/{}", pod["metadata"]["name"].as_str().expect("a name"));
     let mark = namespace.send(Method::PATCH, &path, &mark).await;
     let copy = namespace.copy(&pod).await;
+    let asked = mesh.asked.lock().expect("nobody panics").clone();
     namespace.remove().await;
     world.remove(&webhook).await;
+    for what in [
+        "CREATE pods ",
+        "UPDATE pods ",
+        "UPDATE pods ephemeralcontainers",
+    ] {
+        assert!(asked.contains(what), "{what}: {asked:?}");
+    }
     [live, mark, copy]
 }
 
-/// A live session opens beside either mesh; a copy is not made where the mesh labels it, since a
-/// Service could then take it for the app.
+/// A live session opens beside each mesh. Where the mesh changes labels, those of the app with it,
+/// the mark is refused, since by its labels a pod is a Service's; and a copy is not made where the
+/// mesh labels it, since a Service could then take it for the app.
 #[tokio::test]
 async fn qp20_a_session_opens_beside_a_mesh() {
     let Some(world) = World::of_this_run().await else {
@@ -170,9 +204,13 @@ async fn qp20_a_session_opens_beside_a_mesh() {
     world.apply(Tier::Flight).await;
     let quiet = session_beside(&world, Habit::Proxy).await;
     let labels = session_beside(&world, Habit::Label).await;
+    let relabels = session_beside(&world, Habit::Relabel).await;
     world.take_away().await;
     assert_eq!(quiet, ["admitted"; 3], "with a proxy");
     let [live, mark, copy] = labels;
     assert_eq!([live, mark], ["admitted"; 2], "with a label");
     assert!(copy.contains("no label but these and its TTL"), "{copy}");
+    let [live, mark, _] = relabels;
+    assert_eq!(live, "admitted", "with a label that changes");
+    assert!(mark.contains("label"), "{mark}");
 }
