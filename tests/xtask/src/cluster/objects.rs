@@ -179,9 +179,17 @@ pub(super) fn takes_pods(dir: &ClusterDir) -> bool {
         && answers(dir, "/api/v1/namespaces/default/serviceaccounts/default")
 }
 
+/// A binary of another release, like ours, for all but the kubelet.
+const CONTROL_PLANE: &str = "BREAKGLASS_TEST_CONTROL_PLANE";
+
 /// The binary answers to each program's name.
 pub(super) fn link_programs(dir: &ClusterDir, binary: &Path) -> Result<(), ClusterError> {
+    let other = std::env::var_os(CONTROL_PLANE).filter(|path| !path.is_empty());
     for program in super::settings::PROGRAMS {
+        let binary = match &other {
+            Some(other) if program != "kubelet" => Path::new(other),
+            Some(_) | None => binary,
+        };
         let link = dir.program(program);
         std::os::unix::fs::symlink(binary, &link).map_err(ClusterError::io("create", &link))?;
     }
