@@ -72,7 +72,7 @@ pub(super) fn away(cluster: &str, why: impl Into<String>) -> ClusterError {
     }
 }
 
-/// It can be reached, and did not do it: one of its webhooks, most likely, that fails closed.
+/// It can be reached; by its own words it is ill, or a webhook of it does not answer.
 fn ill(cluster: &str, code: u16, message: &str) -> ClusterError {
     let why = if message.contains("failed calling webhook") {
         format!(

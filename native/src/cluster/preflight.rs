@@ -106,12 +106,15 @@ impl Fenced {
     }
 }
 
-const UNJUDGED: &str = "a grant's deletion could not be judged beforehand; it is sent all the same";
-
 fn refused(why: &dyn std::fmt::Display) -> ClusterError {
     ClusterError::RefusedByPolicy {
         message: format!("{why} (found before it was sent: nothing was sent)"),
     }
+}
+
+fn unjudged(grant: &MadeObject, why: &dyn std::fmt::Display) {
+    let grant = &grant.name;
+    tracing::warn!(%grant, %why, "the deletion could not be judged beforehand, and is sent");
 }
 
 #[async_trait]
@@ -152,8 +155,8 @@ impl Cluster for Fenced {
         match judged {
             Ok(Ok(())) => {}
             Ok(Err(why @ Refused::Denied(_))) => return Err(refused(&why)),
-            Ok(Err(why)) => tracing::warn!(grant = %grant.name, %why, "{UNJUDGED}"),
-            Err(why) => tracing::warn!(grant = %grant.name, %why, "{UNJUDGED}"),
+            Ok(Err(why)) => unjudged(grant, &why),
+            Err(why) => unjudged(grant, &why),
         }
         self.inner.delete_grant(grant).await
     }

@@ -131,20 +131,12 @@ fn bounded(
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{File, outcome};
+    use super::super::tests::{File, options, outcome};
     use super::*;
-    use clap::Parser;
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        options: EquivalentOptions,
-    }
 
     fn exit(native: &str, kyverno: &str, cases: &str, more: &[&str]) -> u8 {
         let [native, kyverno, cases] = [native, kyverno, cases].map(File::of);
         let named = [
-            "x",
             "--native",
             native.name(),
             "--kyverno",
@@ -152,8 +144,7 @@ mod tests {
             "--cases",
             cases.name(),
         ];
-        let line = Line::try_parse_from(named.iter().chain(more)).unwrap();
-        outcome(run(&line.options))
+        outcome(run(&options(&[&named, more].concat())))
     }
 
     const NATIVE: &str = r#"

@@ -72,21 +72,11 @@ fn scored(options: &Mutate, policies: &[Policy], cases: &[Case]) -> Result<Score
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{File, outcome};
+    use super::super::tests::{File, exit_on_cases};
     use super::*;
-    use clap::Parser;
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        options: Mutate,
-    }
 
     fn exit(policy: &str, cases: &str, more: &[&str]) -> u8 {
-        let (policy, cases) = (File::of(policy), File::of(cases));
-        let named = ["x", "--policy", policy.name(), "--cases", cases.name()];
-        let line = Line::try_parse_from(named.iter().chain(more)).unwrap();
-        outcome(run(&line.options))
+        exit_on_cases(run, [policy, cases], more)
     }
 
     const POLICY: &str = r#"

@@ -1,20 +1,8 @@
 //! The answers, compared with committed files, and the exit codes.
 
 use super::*;
-use clap::Parser;
+use crate::cli::policies::tests::options;
 use std::fs;
-
-#[derive(Parser)]
-struct Line {
-    #[command(flatten)]
-    options: EvalOptions,
-}
-
-fn options(arguments: &[&str]) -> EvalOptions {
-    Line::try_parse_from([&["eval"], arguments].concat())
-        .unwrap()
-        .options
-}
 
 fn golden(name: &str) -> String {
     format!(
@@ -28,7 +16,7 @@ fn judge(request: &str) -> (Judgement, Result<(), Failure>) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("request.yaml");
     fs::write(&path, request).unwrap();
-    let options = options(&[
+    let options: EvalOptions = options(&[
         "--policy",
         &golden("policies.yaml"),
         "--request",
